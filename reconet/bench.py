@@ -1,0 +1,134 @@
+"""Measurements side by side in one run: what counts is the ratio, not the time of one machine."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import median
+
+import torch
+from torch import Tensor, nn
+
+from reconet.cost import PeakMemory, module_cost, parameters
+from reconet.models.context.reconet import TensorReconstruction
+from reconet.models.features import FeatureSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModuleBench:
+    """One core on one feature map; memory in units of that map."""
+
+    name: str
+    params: int
+    macs: int
+    forward_ms: float
+    forward_backward_ms: float
+    forward_peak_maps: float  # most that is alive at once, beside input and weights
+    forward_backward_peak_maps: float  # the same in training, beside the gradients of the weights
+
+
+class LoopReconstruction(nn.Module):
+    """The same arithmetic as TensorReconstruction in the form that the paper's authors published:
+    one layer per rank and axis, one outer product per rank. The slow reference of the benchmark.
+    """
+
+    def __init__(self, core: TensorReconstruction) -> None:
+        super().__init__()
+        self.channel = _layers(core.channel.linear.weight, core.channel.length)
+        self.row = _layers(core.row.linear.weight, core.row.length)
+        self.column = _layers(core.column.linear.weight, core.column.length)
+        self.rank_logits_r = nn.Parameter(core.rank_logits_r.detach().clone())
+
+    def forward(self, x_bchw: Tensor) -> Tensor:
+        channel_bc11 = x_bchw.mean(dim=(2, 3))[:, :, None, None]
+        row_bh11 = x_bchw.mean(dim=(1, 3))[:, :, None, None]
+        column_bw11 = x_bchw.mean(dim=(1, 2))[:, :, None, None]
+        weight_r = self.rank_logits_r.softmax(dim=0)
+        attention_bchw = torch.zeros_like(x_bchw)
+        for index, (channel, row, column) in enumerate(
+            zip(self.channel, self.row, self.column, strict=True)
+        ):
+            c_bc1 = channel(channel_bc11).sigmoid().flatten(1)[:, :, None]
+            h_b1h = row(row_bh11).sigmoid().flatten(1)[:, None, :]
+            w_b1w = column(column_bw11).sigmoid().flatten(1)[:, None, :]
+            plane_bn1 = (c_bc1 @ h_b1h).flatten(1)[:, :, None]
+            one_bchw = (plane_bn1 @ w_b1w).view_as(x_bchw)
+            attention_bchw = attention_bchw + weight_r[index] * one_bchw
+        return x_bchw * attention_bchw
+
+
+def bench_module(
+    *, channels: int = 512, size: tuple[int, int] = (64, 64), rank: int = 64, repeats: int = 15
+) -> list[ModuleBench]:
+    """Time every core on one map of one picture, taking turns, so that noise meets all alike."""
+    torch.manual_seed(0)
+    height, width = size
+    core = TensorReconstruction(
+        FeatureSpec(channels=channels, height=height, width=width), rank=rank
+    )
+    cores: dict[str, nn.Module] = {"reconet": core, "reconet, loop": LoopReconstruction(core)}
+    x_bchw = torch.randn(1, channels, height, width)
+    forward = _times(
+        {name: lambda m=module: _forward(m, x_bchw) for name, module in cores.items()}, repeats
+    )
+    both = _times(
+        {name: lambda m=module: _forward_backward(m, x_bchw) for name, module in cores.items()},
+        repeats,
+    )
+    return [
+        _module_bench(name, module, x_bchw, 1e3 * forward[name], 1e3 * both[name])
+        for name, module in cores.items()
+    ]
+
+
+def _module_bench(
+    name: str, module: nn.Module, x_bchw: Tensor, forward_ms: float, forward_backward_ms: float
+) -> ModuleBench:
+    map_bytes = x_bchw.numel() * x_bchw.element_size()
+    weight_bytes = 4 * parameters(module)
+    module.zero_grad(set_to_none=True)
+    with PeakMemory() as forward:
+        _forward(module, x_bchw)
+    with PeakMemory() as both:
+        _forward_backward(module, x_bchw)
+    cost = module_cost(module, x_bchw)
+    return ModuleBench(
+        name=name,
+        params=cost.params,
+        macs=cost.macs,
+        forward_ms=forward_ms,
+        forward_backward_ms=forward_backward_ms,
+        forward_peak_maps=forward.peak_bytes / map_bytes,
+        forward_backward_peak_maps=(both.peak_bytes - weight_bytes) / map_bytes,
+    )
+
+
+def _forward(module: nn.Module, x_bchw: Tensor) -> None:
+    with torch.no_grad():
+        module(x_bchw)
+
+
+def _forward_backward(module: nn.Module, x_bchw: Tensor) -> None:
+    module.zero_grad(set_to_none=True)
+    module(x_bchw.detach().requires_grad_()).sum().backward()
+
+
+def _times(calls: Mapping[str, Callable[[], None]], repeats: int) -> dict[str, float]:
+    """Median seconds of each call; one unmeasured round first."""
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for round_number in range(repeats + 1):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            if round_number > 0:
+                seconds[name].append(time.perf_counter() - start)
+    return {name: median(values) for name, values in seconds.items()}
+
+
+def _layers(weight: Tensor, length: int) -> nn.ModuleList:
+    """The r square maps that are stacked in `weight`, as r separate 1x1 convolutions."""
+    layers = nn.ModuleList()
+    for weight_nn in weight.detach().split(length):
+        layer = nn.Conv2d(length, length, 1, bias=False)
+        layer.weight = nn.Parameter(weight_nn[:, :, None, None].clone())
+        layers.append(layer)
+    return layers

@@ -1,0 +1,52 @@
+"""Scores from a confusion matrix. Pure functions; summing over batches and ranks is the caller's.
+
+Dimensions: n pixels, k classes. count_kk[t, p] = pixels of true class t predicted as p.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Scores(NamedTuple):
+    """Fractions in [0, 1], double precision; NaN where there was nothing to score.
+
+    A class absent from truth and prediction has no IoU (NaN) and is left out of `mean_iou`; a
+    class absent from the truth has no accuracy and is left out of `mean_accuracy`.
+    """
+
+    pixel_accuracy: Tensor
+    mean_accuracy: Tensor
+    mean_iou: Tensor
+    frequency_weighted_iou: Tensor
+    iou_k: Tensor
+    accuracy_k: Tensor
+
+
+def confusion(label_n: Tensor, predicted_n: Tensor, num_classes: int) -> Tensor:
+    """Count (true, predicted) pairs, int64; labels outside [0, num_classes) are not scored.
+
+    Takes any shape and any integer type: uint8 maps would overflow in the pair index, hence long().
+    """
+    label_n, predicted_n = label_n.flatten().long(), predicted_n.flatten().long()
+    scored_n = (label_n >= 0) & (label_n < num_classes)
+    pair_n = label_n[scored_n] * num_classes + predicted_n[scored_n]
+    return torch.bincount(pair_n, minlength=num_classes**2).view(num_classes, num_classes)
+
+
+def scores(count_kk: Tensor) -> Scores:
+    count_kk = count_kk.double()
+    hit_k, truth_k, predicted_k = count_kk.diag(), count_kk.sum(1), count_kk.sum(0)
+    iou_k = hit_k / (truth_k + predicted_k - hit_k)  # 0/0 is NaN on purpose: see Scores
+    accuracy_k = hit_k / truth_k
+    pixels = truth_k.sum()
+    present_k = truth_k > 0
+    return Scores(
+        pixel_accuracy=hit_k.sum() / pixels,
+        mean_accuracy=accuracy_k.nanmean(),
+        mean_iou=iou_k.nanmean(),
+        frequency_weighted_iou=(truth_k * iou_k)[present_k].sum() / pixels,
+        iou_k=iou_k,
+        accuracy_k=accuracy_k,
+    )

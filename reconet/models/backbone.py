@@ -1,0 +1,199 @@
+"""ResNet, dilated: He et al., "Deep Residual Learning" (CVPR 2016), with the deep stem and the
+dilated last stages that semantic segmentation uses.
+
+Parameter names are those of torchvision and timm, so that public checkpoints load unchanged.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from torch import Tensor, nn
+
+from reconet.errors import RecipeError, pick
+from reconet.models.features import Features, FeatureSpec, Stages
+from reconet.models.layers import init_conv
+
+Stem = Literal["deep", "plain"]
+StrideOn = Literal["3x3", "1x1"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Geometry:
+    """Where one block of a stage looks: its stride, and the dilation of its 3x3 convolutions."""
+
+    stride: int
+    stride_on: StrideOn  # which convolution of a bottleneck has it
+    first_dilation: int  # of the convolution that could have had the stride
+    dilation: int
+
+
+class BasicBlock(nn.Module):
+    """Two 3x3 convolutions around a shortcut."""
+
+    expansion = 1
+
+    def __init__(self, channels_in: int, channels: int, geometry: Geometry) -> None:
+        super().__init__()
+        self.conv1 = _conv3x3(channels_in, channels, geometry.stride, geometry.first_dilation)
+        self.bn1 = nn.BatchNorm2d(channels)
+        self.conv2 = _conv3x3(channels, channels, 1, geometry.dilation)
+        self.bn2 = nn.BatchNorm2d(channels)
+        self.relu = nn.ReLU(inplace=True)
+        self.downsample = _shortcut(channels_in, channels, geometry.stride)
+
+    def forward(self, x_bchw: Tensor) -> Tensor:
+        shortcut = x_bchw if self.downsample is None else self.downsample(x_bchw)
+        y: Tensor = self.relu(self.bn1(self.conv1(x_bchw)))
+        y = self.bn2(self.conv2(y))
+        return self.relu(y + shortcut)  # type: ignore[no-any-return]
+
+
+class Bottleneck(nn.Module):
+    """1x1 down, 3x3, 1x1 up, around a shortcut."""
+
+    expansion = 4
+
+    def __init__(self, channels_in: int, channels: int, geometry: Geometry) -> None:
+        super().__init__()
+        channels_out = channels * self.expansion
+        on_1x1 = geometry.stride_on == "1x1"
+        stride_1x1, stride_3x3 = (geometry.stride, 1) if on_1x1 else (1, geometry.stride)
+        self.conv1 = nn.Conv2d(channels_in, channels, 1, stride_1x1, bias=False)
+        self.bn1 = nn.BatchNorm2d(channels)
+        self.conv2 = _conv3x3(channels, channels, stride_3x3, geometry.first_dilation)
+        self.bn2 = nn.BatchNorm2d(channels)
+        self.conv3 = nn.Conv2d(channels, channels_out, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(channels_out)
+        self.relu = nn.ReLU(inplace=True)
+        self.downsample = _shortcut(channels_in, channels_out, geometry.stride)
+
+    def forward(self, x_bchw: Tensor) -> Tensor:
+        shortcut = x_bchw if self.downsample is None else self.downsample(x_bchw)
+        y: Tensor = self.relu(self.bn1(self.conv1(x_bchw)))
+        y = self.relu(self.bn2(self.conv2(y)))
+        y = self.bn3(self.conv3(y))
+        return self.relu(y + shortcut)  # type: ignore[no-any-return]
+
+
+Block = type[BasicBlock] | type[Bottleneck]
+
+BACKBONES: dict[str, tuple[Block, tuple[int, int, int, int]]] = {
+    "resnet18": (BasicBlock, (2, 2, 2, 2)),
+    "resnet34": (BasicBlock, (3, 4, 6, 3)),
+    "resnet50": (Bottleneck, (3, 4, 6, 3)),
+    "resnet101": (Bottleneck, (3, 4, 23, 3)),
+    "resnet152": (Bottleneck, (3, 8, 36, 3)),
+}
+
+# Stride and dilation of Res-2 .. Res-5: a stage that must not shrink its map dilates instead.
+_PLANS = {
+    8: ((1, 1), (2, 1), (1, 2), (1, 4)),
+    16: ((1, 1), (2, 1), (2, 1), (1, 2)),
+    32: ((1, 1), (2, 1), (2, 1), (2, 1)),
+}
+
+
+class ResNet(nn.Module):
+    """image_bchw (normalised) -> Features c1..c4."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        stem: Stem = "deep",
+        output_stride: int = 8,
+        width: float = 1.0,
+        stride_on: StrideOn = "3x3",
+    ) -> None:
+        super().__init__()
+        block, depths = pick(BACKBONES, name, "backbone")
+        plan = pick({str(s): p for s, p in _PLANS.items()}, str(output_stride), "output stride")
+        if block is BasicBlock and stride_on == "1x1":
+            raise RecipeError(f"{name} has no 1x1 convolutions to put the stride on; use 3x3.")
+        self.name, self.stem, self.output_stride = name, stem, output_stride
+        base = _scaled(64, width)
+        stem_channels = 2 * base if stem == "deep" else base
+        self.conv1 = _deep_stem(base) if stem == "deep" else _plain_stem(base)
+        self.bn1 = nn.BatchNorm2d(stem_channels)
+        self.relu = nn.ReLU(inplace=True)
+        self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
+        stages, self.channels = [], list[int]()
+        channels_in = stem_channels
+        for index, (depth, (stride, dilation)) in enumerate(zip(depths, plan, strict=True)):
+            first = Geometry(
+                stride=stride,
+                stride_on=stride_on,
+                first_dilation=max(1, dilation // 2),
+                dilation=dilation,
+            )
+            stages.append(_stage(block, channels_in, base * 2**index, depth, first))
+            channels_in = base * 2**index * block.expansion
+            self.channels.append(channels_in)
+        self.layer1, self.layer2, self.layer3, self.layer4 = stages
+        init_conv(self)
+
+    def forward(self, image_bchw: Tensor) -> Features:
+        x = self.maxpool(self.relu(self.bn1(self.conv1(image_bchw))))
+        c1 = self.layer1(x)
+        c2 = self.layer2(c1)
+        c3 = self.layer3(c2)
+        return Features(c1, c2, c3, self.layer4(c3))
+
+    def stages(self, crop: tuple[int, int]) -> Stages:
+        """Shapes of c1..c4 for an input of size `crop`."""
+        strides = [min(stride, self.output_stride) for stride in (4, 8, 16, 32)]
+        specs = [
+            FeatureSpec(channels=c, height=-(-crop[0] // s), width=-(-crop[1] // s))
+            for c, s in zip(self.channels, strides, strict=True)
+        ]
+        return Stages(*specs)
+
+
+def _stage(
+    block: Block, channels_in: int, channels: int, depth: int, first: Geometry
+) -> nn.Sequential:
+    """The first block of a dilated stage has half of the stage's dilation: it stands in for the
+    stride that was taken out, and what it reads is still on the denser grid."""
+    rest = replace(first, stride=1, first_dilation=first.dilation)
+    blocks = [block(channels_in, channels, first)]
+    for _ in range(depth - 1):
+        blocks.append(block(channels * block.expansion, channels, rest))
+    return nn.Sequential(*blocks)
+
+
+def _deep_stem(channels: int) -> nn.Sequential:
+    """Three 3x3 convolutions; the norm and ReLU of the last are the network's bn1 and relu."""
+    return nn.Sequential(
+        _conv3x3(3, channels, 2, 1),
+        nn.BatchNorm2d(channels),
+        nn.ReLU(inplace=True),
+        _conv3x3(channels, channels, 1, 1),
+        nn.BatchNorm2d(channels),
+        nn.ReLU(inplace=True),
+        _conv3x3(channels, 2 * channels, 1, 1),
+    )
+
+
+def _plain_stem(channels: int) -> nn.Conv2d:
+    return nn.Conv2d(3, channels, 7, stride=2, padding=3, bias=False)
+
+
+def _conv3x3(channels_in: int, channels_out: int, stride: int, dilation: int) -> nn.Conv2d:
+    return nn.Conv2d(
+        channels_in, channels_out, 3, stride, padding=dilation, dilation=dilation, bias=False
+    )
+
+
+def _shortcut(channels_in: int, channels_out: int, stride: int) -> nn.Sequential | None:
+    if channels_in == channels_out and stride == 1:
+        return None
+    return nn.Sequential(
+        nn.Conv2d(channels_in, channels_out, 1, stride, bias=False), nn.BatchNorm2d(channels_out)
+    )
+
+
+def _scaled(channels: int, width: float) -> int:
+    scaled = round(channels * width)
+    if scaled < 4:
+        raise RecipeError(f"width {width:g} leaves {scaled} channels; take at least {4 / channels}.")
+    return scaled

@@ -1,0 +1,16 @@
+"""Context modules, by the name that recipes use. Their contract is in base.py.
+
+To add one: write a file here, add one line below. tests/models/test_contract.py then checks its
+shapes, gradients, state and export; nothing else needs to know the new name.
+"""
+
+from reconet.models.context.base import ContextModule
+from reconet.models.context.fcn import FCN
+from reconet.models.context.plain import Plain
+from reconet.models.context.reconet import RecoNet
+
+CONTEXTS: dict[str, type[ContextModule]] = {
+    "fcn": FCN,
+    "plain": Plain,
+    "reconet": RecoNet,
+}

@@ -1,0 +1,22 @@
+"""Fully convolutional head: Long et al., "Fully Convolutional Networks" (CVPR 2015), in the form
+that today's dilated backbones carry: one 3x3 reduction, no context.
+"""
+
+from torch import nn
+
+from reconet.models.context.base import ContextModule
+from reconet.models.features import Context, Features, Stages
+from reconet.models.layers import conv_bn_relu
+
+
+class FCN(ContextModule):
+    """c4 -> 3x3 convolution to a quarter of the channels -> dropout."""
+
+    def __init__(self, stages: Stages, *, num_classes: int, dropout: float = 0.1) -> None:
+        super().__init__()
+        self.out_channels = stages.c4.channels // 4
+        self.reduce = conv_bn_relu(stages.c4.channels, self.out_channels, 3)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, features: Features) -> Context:
+        return Context(self.dropout(self.reduce(features.c4)), {})

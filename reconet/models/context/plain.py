@@ -1,0 +1,18 @@
+"""No head at all: the last stage goes straight to the classifier.
+
+The "ResNet" row of the paper's component study.
+"""
+
+from reconet.models.context.base import ContextModule
+from reconet.models.features import Context, Features, Stages
+
+
+class Plain(ContextModule):
+    """c4 as it is."""
+
+    def __init__(self, stages: Stages, *, num_classes: int) -> None:
+        super().__init__()
+        self.out_channels = stages.c4.channels
+
+    def forward(self, features: Features) -> Context:
+        return Context(features.c4, {})

@@ -1,0 +1,141 @@
+"""Tensor low-rank reconstruction: Chen et al., "Tensor Low-Rank Reconstruction for Semantic
+Segmentation" (ECCV 2020).
+
+A feature map is averaged into three profiles: over channels, over rows, over columns (the pools of
+the TGM). Each profile generates R factor vectors; the weighted sum of their R outer products is a
+tensor of the map's own shape (the TRM), and re-weights the map.
+
+    x_bchw -> profiles bc, bh, bw -> factors brc, brh, brw -> attention_bchw -> x * attention
+
+Dimensions: b batch, c channels, h rows, w columns, r rank, n the length of one axis.
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from reconet.errors import RecipeError
+from reconet.models.context.base import ContextModule
+from reconet.models.features import Context, Features, FeatureSpec, Stages
+from reconet.models.layers import conv_bn_relu
+
+
+class Factors(NamedTuple):
+    """A rank-r tensor in pieces: the attention is sum_r weight_r * c_r (outer) h_r (outer) w_r."""
+
+    weight_r: Tensor
+    channel_brc: Tensor
+    row_brh: Tensor
+    column_brw: Tensor
+
+
+class FactorGenerator(nn.Module):
+    """Turn one profile into r gates of the same length: (b, m) -> (b, r, m).
+
+    The weights belong to the length n of the training crop. A profile of another length is
+    resampled to n and the gates are resampled back; at length n both are exact identities, so
+    there is no branch on the size and the module exports with dynamic shapes.
+    """
+
+    def __init__(self, length: int, rank: int) -> None:
+        super().__init__()
+        self.length, self.rank = length, rank
+        # One matrix for all ranks: the same r independent n-by-n maps, in one product.
+        self.linear = nn.Linear(length, rank * length, bias=False)
+        self.gate = nn.Sigmoid()
+        # Kaiming normal by the fan-out of one rank's map, as in r separate layers: a smaller start
+        # leaves every gate near one half and the attention constant.
+        nn.init.normal_(self.linear.weight, std=(2.0 / length) ** 0.5)
+
+    def forward(self, profile_bm: Tensor) -> Tensor:
+        profile_bn = _resample(profile_bm.unsqueeze(1), self.length).squeeze(1)
+        gates_bn = self.gate(self.linear(profile_bn))
+        return _resample(gates_bn.unflatten(1, (self.rank, self.length)), profile_bm.shape[-1])
+
+
+class TensorReconstruction(nn.Module):
+    """TGM and TRM: re-weight a map by a rank-`rank` tensor generated from its own profiles."""
+
+    def __init__(self, features: FeatureSpec, *, rank: int = 64) -> None:
+        super().__init__()
+        if rank < 1:
+            raise RecipeError(f"rank must be at least 1, got {rank}.")
+        self.channel = FactorGenerator(features.channels, rank)
+        self.row = FactorGenerator(features.height, rank)
+        self.column = FactorGenerator(features.width, rank)
+        self.rank_logits_r = nn.Parameter(torch.zeros(rank))
+
+    def forward(self, x_bchw: Tensor) -> Tensor:
+        return x_bchw * reconstruct(self.factors(x_bchw))
+
+    def factors(self, x_bchw: Tensor) -> Factors:
+        mean_bch = x_bchw.mean(dim=3)  # shared by two of the three pools
+        return Factors(
+            weight_r=self.rank_logits_r.softmax(dim=0),
+            channel_brc=self.channel(mean_bch.mean(dim=2)),
+            row_brh=self.row(mean_bch.mean(dim=1)),
+            column_brw=self.column(x_bchw.mean(dim=(1, 2))),
+        )
+
+
+def reconstruct(factors: Factors) -> Tensor:
+    """The attention_bchw of its factors, as one product (c x r) @ (r x hw).
+
+    Nothing of size r x c x h x w ever exists: the weights go into the smallest factor, and rows and
+    columns are joined first.
+    """
+    weight_r, channel_brc, row_brh, column_brw = factors
+    plane_brn = (row_brh.unsqueeze(3) * column_brw.unsqueeze(2)).flatten(2)
+    attention_bcn = (channel_brc * weight_r[:, None]).transpose(1, 2) @ plane_brn
+    return attention_bcn.unflatten(2, (row_brh.shape[2], column_brw.shape[2]))
+
+
+class GlobalPooling(nn.Module):
+    """GPM: the mean over the picture, through one 1x1 convolution, at every position."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(channels, channels, 1)
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x_bchw: Tensor) -> Tensor:
+        pooled_bc11: Tensor = self.relu(self.conv(x_bchw.mean(dim=(2, 3), keepdim=True)))
+        return pooled_bc11.expand_as(x_bchw)
+
+
+class RecoNet(ContextModule):
+    """c4 -> X; [X, A * X, pooled X] -> 1x1 convolution -> dropout. Both parts can be left out."""
+
+    core: TensorReconstruction | None
+
+    def __init__(
+        self,
+        stages: Stages,
+        *,
+        num_classes: int,
+        rank: int = 64,
+        tgm_trm: bool = True,
+        gpm: bool = True,
+        dropout: float = 0.05,
+    ) -> None:
+        super().__init__()
+        channels = stages.c4.channels // 4
+        x = FeatureSpec(channels=channels, height=stages.c4.height, width=stages.c4.width)
+        self.out_channels = channels
+        self.reduce = conv_bn_relu(stages.c4.channels, channels, 3)
+        self.core = TensorReconstruction(x, rank=rank) if tgm_trm else None
+        self.pool = GlobalPooling(channels) if gpm else None
+        self.fuse = conv_bn_relu(channels * (1 + tgm_trm + gpm), channels, 1)
+        self.dropout = nn.Dropout2d(dropout)
+
+    def forward(self, features: Features) -> Context:
+        x_bchw = self.reduce(features.c4)
+        parts = [part(x_bchw) for part in (self.core, self.pool) if part is not None]
+        fused_bchw = self.fuse(torch.cat([x_bchw, *parts], dim=1))
+        return Context(self.dropout(fused_bchw), {})
+
+
+def _resample(values_brn: Tensor, length: int) -> Tensor:
+    return F.interpolate(values_brn, size=length, mode="linear", align_corners=False)

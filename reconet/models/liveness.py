@@ -1,0 +1,86 @@
+"""Is the attention alive? Averaging r products of three gates near one half cancels what each rank
+learns, and an attention that is the same everywhere does nothing. These figures tell.
+
+All of them come from the factors, by r-by-r matrices: the attention itself is never built.
+
+Dimensions: b batch, r rank, n the length of any axis.
+"""
+
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from reconet.models.context.reconet import Factors
+
+Axis = Literal["channel", "row", "column"]
+
+
+class Liveness(NamedTuple):
+    """Means over the batch."""
+
+    attention_spread: float  # standard deviation of A over its mean; 0: constant
+    effective_rank: float  # of A unfolded along its channels; 1: one pattern for all channels
+    lambda_spread: float  # standard deviation of lambda over its mean; 0: uniform
+
+
+def liveness(factors: Factors) -> Liveness:
+    singular_br = singular_values(factors, "channel")
+    return Liveness(
+        attention_spread=attention_spread(factors).mean().item(),
+        effective_rank=effective_rank(singular_br).mean().item(),
+        lambda_spread=relative_spread(factors.weight_r).item(),
+    )
+
+
+def relative_spread(value_n: Tensor) -> Tensor:
+    """Standard deviation over mean, along the last axis."""
+    value_n = value_n.double()
+    return value_n.std(-1, correction=0) / value_n.mean(-1)
+
+
+def attention_spread(factors: Factors) -> Tensor:
+    """relative_spread of the whole attention tensor, for each picture."""
+    weight_r, axes = factors.weight_r.double(), [f.double() for f in factors[1:]]
+    mean_br = weight_r * torch.stack([f.mean(-1) for f in axes]).prod(0)
+    # The mean of A squared is a sum over pairs of ranks of products of the axes' Gram matrices.
+    gram_brr = torch.stack([_gram(f) / f.shape[-1] for f in axes]).prod(0)
+    square_b = (weight_r[:, None] * weight_r * gram_brr).sum((-1, -2))
+    mean_b = mean_br.sum(-1)
+    return (square_b - mean_b.square()).clamp(min=0).sqrt() / mean_b
+
+
+def singular_values(factors: Factors, axis: Axis) -> Tensor:
+    """Singular values, largest first, of the attention unfolded along one axis: (b, r).
+
+    The unfolding is L @ R with L of r columns (that axis) and R of r rows (the other two, joined),
+    so its singular values are the square roots of the eigenvalues of (L'L)(RR').
+    """
+    grams = {
+        "channel": _gram(factors.channel_brc.double()),
+        "row": _gram(factors.row_brh.double()),
+        "column": _gram(factors.column_brw.double()),
+    }
+    weight_r = factors.weight_r.double()
+    left_brr = weight_r[:, None] * weight_r * grams.pop(axis)
+    first_brr, second_brr = grams.values()
+    root_brr = _square_root(left_brr)
+    eigen_br = torch.linalg.eigvalsh(root_brr @ (first_brr * second_brr) @ root_brr)
+    return eigen_br.clamp(min=0).sqrt().flip(-1)
+
+
+def effective_rank(singular_bn: Tensor) -> Tensor:
+    """exp of the entropy of the normalised singular values (Roy and Vetterli, 2007)."""
+    share_bn = singular_bn / singular_bn.sum(-1, keepdim=True)
+    return torch.special.entr(share_bn).sum(-1).exp()
+
+
+def _gram(factor_brn: Tensor) -> Tensor:
+    return factor_brn @ factor_brn.transpose(-1, -2)
+
+
+def _square_root(matrix_brr: Tensor) -> Tensor:
+    """Of a symmetric matrix without negative eigenvalues."""
+    value_br, vector_brr = torch.linalg.eigh(matrix_brr)
+    root_br = value_br.clamp(min=0).sqrt()
+    return (vector_brr * root_br.unsqueeze(-2)) @ vector_brr.transpose(-1, -2)

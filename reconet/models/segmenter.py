@@ -1,0 +1,88 @@
+"""The whole network: picture -> backbone -> context -> classifier -> logits of the picture's size."""
+
+import inspect
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from reconet.errors import RecipeError, pick, unknown
+from reconet.models.backbone import ResNet, Stem, StrideOn
+from reconet.models.context import CONTEXTS
+from reconet.models.context.base import ContextModule
+from reconet.models.features import Logits
+from reconet.models.head import AuxiliaryHead, classifier
+from reconet.models.layers import resize
+from reconet.models.weights import load_backbone
+
+# Of ImageNet, for RGB in 0..1: what the public backbone weights were trained with.
+MEAN = (0.485, 0.456, 0.406)
+STD = (0.229, 0.224, 0.225)
+
+
+class Segmenter(nn.Module):
+    """image_bchw, RGB, uint8 0..255 or float 0..1 -> Logits."""
+
+    def __init__(
+        self, backbone: ResNet, context: ContextModule, *, num_classes: int, aux: bool = True
+    ) -> None:
+        super().__init__()
+        self.num_classes = num_classes
+        self.backbone = backbone
+        self.context = context
+        self.classify = classifier(context.out_channels, num_classes)
+        self.aux = AuxiliaryHead(backbone.channels[2], num_classes) if aux else None
+        self.register_buffer("mean_c11", torch.tensor(MEAN).view(3, 1, 1), persistent=False)
+        self.register_buffer("std_c11", torch.tensor(STD).view(3, 1, 1), persistent=False)
+
+    def forward(self, image_bchw: Tensor) -> Logits:
+        size = (image_bchw.shape[2], image_bchw.shape[3])
+        features = self.backbone(self.normalise(image_bchw))
+        context = self.context(features)
+        main_bkhw = resize(self.classify(context.map_bdhw), size)
+        if not self.training:
+            return Logits(main_bkhw, None, {})
+        aux_bkhw = None if self.aux is None else resize(self.aux(features.c3), size)
+        return Logits(main_bkhw, aux_bkhw, context.extra)
+
+    def normalise(self, image_bchw: Tensor) -> Tensor:
+        """Inside the network, so that neither a caller nor an export can forget it."""
+        if not image_bchw.is_floating_point():
+            image_bchw = image_bchw.to(self.mean_c11.dtype) / 255
+        return (image_bchw - self.mean_c11) / self.std_c11
+
+
+def create_model(
+    name: str = "reconet",
+    *,
+    num_classes: int,
+    backbone: str = "resnet50",
+    crop: int | tuple[int, int] = (512, 512),
+    stem: Stem = "deep",
+    stride_on: StrideOn = "3x3",
+    output_stride: int = 8,
+    width: float = 1.0,
+    aux: bool = True,
+    weights: str | None = None,
+    **options: Any,
+) -> Segmenter:
+    """Build a network by the name of its context; `options` are the context's own, e.g. rank=16.
+
+    `crop` is the (height, width) that it will be trained at: some contexts size weights by it. The
+    network then runs at any size. `weights` are the backbone's: "imagenet", a hub id or a file.
+    """
+    if num_classes < 1:
+        raise RecipeError(f"num_classes must be at least 1, got {num_classes}.")
+    context_class = pick(CONTEXTS, name, "context")
+    known = list(inspect.signature(context_class).parameters)[2:]  # after stages, num_classes
+    for option in options:
+        if option not in known:
+            raise unknown(f"option of context {name!r}:", option, known)
+    net = ResNet(
+        backbone, stem=stem, stride_on=stride_on, output_stride=output_stride, width=width
+    )
+    if weights is not None:
+        load_backbone(net, weights)
+    stages = net.stages((crop, crop) if isinstance(crop, int) else crop)
+    context = context_class(stages, num_classes=num_classes, **options)
+    return Segmenter(net, context, num_classes=num_classes, aux=aux)

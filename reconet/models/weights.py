@@ -1,0 +1,150 @@
+"""Pretrained backbone weights: from the hub by timm's names, or from a local file.
+
+Only tensors are read: safetensors, or torch files in `weights_only` mode. Nothing in a file is run.
+"""
+
+import pickle
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from reconet.errors import CheckpointError
+from reconet.models.backbone import ResNet
+
+# What weights="imagenet" means. timm's "s" networks have the deep stem; "tv" are torchvision's.
+IMAGENET = {
+    ("resnet50", "deep"): "timm/resnet50s.gluon_in1k",
+    ("resnet101", "deep"): "timm/resnet101s.gluon_in1k",
+    ("resnet152", "deep"): "timm/resnet152s.gluon_in1k",
+    ("resnet18", "plain"): "timm/resnet18.tv_in1k",
+    ("resnet34", "plain"): "timm/resnet34.tv_in1k",
+    ("resnet50", "plain"): "timm/resnet50.tv_in1k",
+    ("resnet101", "plain"): "timm/resnet101.tv_in1k",
+    ("resnet152", "plain"): "timm/resnet152.tv_in1k",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadReport:
+    """What became of every key of a weight file."""
+
+    loaded: tuple[str, ...]
+    ignored: tuple[str, ...]  # ImageNet's classifier, which a backbone has no use for
+    missing: tuple[str, ...]
+    unexpected: tuple[str, ...]
+    other_shape: tuple[str, ...]
+
+    @property
+    def fits(self) -> bool:
+        return not (self.missing or self.unexpected or self.other_shape)
+
+
+def load_backbone(net: ResNet, source: str) -> LoadReport:
+    """Load weights into `net`, completely or not at all."""
+    path = _find(net, source)
+    state = _clean(read_tensors(path))
+    report = compare(net.state_dict(), state)
+    if not report.fits:
+        raise CheckpointError(f"{source} does not fit {net.name}: {_explain(report, net, state)}.")
+    net.load_state_dict({key: state[key] for key in report.loaded}, strict=False)
+    return report
+
+
+def compare(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> LoadReport:
+    # Converted networks often lack BN's step counter; with a fixed momentum nothing reads it.
+    needed = {key for key in own if not key.endswith("num_batches_tracked")}
+    common = own.keys() & given.keys()
+    ignored = {key for key in given if key.startswith("fc.")} - own.keys()
+    other_shape = {key for key in common if own[key].shape != given[key].shape}
+    return LoadReport(
+        loaded=tuple(sorted(common - other_shape)),
+        ignored=tuple(sorted(ignored)),
+        missing=tuple(sorted(needed - given.keys())),
+        unexpected=tuple(sorted(given.keys() - own.keys() - ignored)),
+        other_shape=tuple(sorted(other_shape)),
+    )
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a .safetensors file, or of a torch file, read without running its pickle."""
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise CheckpointError(
+            f"{path} is no plain file of tensors (damaged, or it holds code, which is never run)."
+        ) from error
+    except (OSError, SafetensorError, RuntimeError, ValueError, EOFError, KeyError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise CheckpointError(f"cannot read the weights {path}: {reason}.") from error
+    if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
+        content = content["state_dict"]
+    if not isinstance(content, dict) or not all(isinstance(v, Tensor) for v in content.values()):
+        raise CheckpointError(f"{path} holds something else than named tensors.")
+    return content
+
+
+def _find(net: ResNet, source: str) -> Path:
+    path = Path(source)
+    if path.is_file():
+        return path
+    if path.suffix in {".safetensors", ".pth", ".pt"}:
+        raise CheckpointError(f"no weight file {source}.")
+    if source != "imagenet":
+        return _download(source if "/" in source else f"timm/{source}")
+    if (net.name, net.stem) not in IMAGENET:
+        raise CheckpointError(
+            f"there are no ImageNet weights for {net.name} with a {net.stem} stem; "
+            f"set model.stem={'plain' if net.stem == 'deep' else 'deep'}, or name a file."
+        )
+    return _download(IMAGENET[net.name, net.stem])
+
+
+def _download(hub_id: str) -> Path:
+    import huggingface_hub as hub  # takes a moment to import, and most runs name a file
+    from huggingface_hub.errors import HfHubHTTPError
+
+    verbosity = hub.logging.get_verbosity()
+    hub.logging.set_verbosity_error()  # its retries would be many lines; ours is one
+    try:
+        return Path(hub.hf_hub_download(hub_id, "model.safetensors"))
+    except (OSError, ValueError, HfHubHTTPError) as error:
+        raise CheckpointError(
+            f"cannot get {hub_id!r} from the hub ({type(error).__name__}): it is not in the local "
+            "cache, and the hub cannot be reached or does not have it; "
+            "set model.weights to a .safetensors or .pth file."
+        ) from error
+    finally:
+        hub.logging.set_verbosity(verbosity)
+
+
+def _clean(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {key.removeprefix("module."): value for key, value in state.items()}
+
+
+def _explain(report: LoadReport, net: ResNet, state: Mapping[str, Tensor]) -> str:
+    kinds = {
+        "missing": report.missing,
+        "unexpected": report.unexpected,
+        "of another shape": report.other_shape,
+    }
+    parts = [f"{len(keys)} keys {kind} ({_listed(keys)})" for kind, keys in kinds.items() if keys]
+    stem = "plain" if "conv1.weight" in state else "deep" if "conv1.0.weight" in state else None
+    hint = f"; its stem is {stem}: set model.stem={stem}" if stem not in {None, net.stem} else ""
+    return "; ".join(parts) + hint
+
+
+def _listed(keys: tuple[str, ...]) -> str:
+    """Every key if they are few, else how many there are in each stage."""
+    if len(keys) <= 6:
+        return ", ".join(keys)
+    return ", ".join(
+        f"{stage}: {n}" for stage, n in sorted(Counter(k.split(".")[0] for k in keys).items())
+    )

@@ -1,0 +1,278 @@
+"""A recipe is the whole description of one experiment: plain, frozen, printable, comparable.
+
+`override` changes one setting by its dotted name, as `--set optim.lr=0.02` does on the command
+line; `read` and `write` keep a resolved recipe beside the run that it made.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+    model_validator,
+)
+
+from reconet.errors import RecipeError, unknown
+from reconet.files import write_text
+
+FORMAT = 1
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+def _both_sides(value: object) -> object:
+    """Read 512 as (512, 512) and "512x1024" as (512, 1024): height, then width."""
+    if isinstance(value, str) and "x" in value:
+        return tuple(value.split("x"))
+    return (value, value) if isinstance(value, int | str) else value
+
+
+Size = Annotated[tuple[PositiveInt, PositiveInt], BeforeValidator(_both_sides)]
+
+
+class Settings(BaseModel):
+    """A group of settings: frozen, closed, and documented by the line under each of them."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
+    )
+
+
+class Data(Settings):
+    name: str
+    """a dataset of `reconet data list`"""
+    root: Path | None = None
+    """where its files are; by default $RECONET_DATA/<name>"""
+    train_split: str = "train"
+    """the pictures to learn from"""
+    val_split: str = "val"
+    """the pictures to score on"""
+    base_size: PositiveInt = 520
+    """length of the long side that a scale of 1 means"""
+    crop: Size = (512, 512)
+    """height and width of a training crop"""
+    scale: tuple[PositiveFloat, PositiveFloat] = (0.5, 2.0)
+    """range of random scales, relative to base_size"""
+    flip: bool = True
+    """mirror half of the pictures"""
+    workers: Annotated[int, Field(ge=0)] = 2
+    """processes that read and augment; 0 reads in the training process"""
+    on_error: Literal["raise", "skip"] = "raise"
+    """what to do about a broken picture"""
+    options: dict[str, JsonValue] = {}
+    """what only this dataset needs, such as the class names of `folder`"""
+
+
+class Model(Settings):
+    backbone: str = "resnet101"
+    """resnet18, resnet34, resnet50, resnet101 or resnet152"""
+    stem: Literal["deep", "plain"] = "deep"
+    """three 3x3 convolutions (the paper) or one 7x7 (torchvision)"""
+    stride_on: Literal["3x3", "1x1"] = "3x3"
+    """which convolution of a bottleneck has the stride: torchvision and timm, or Caffe and Keras"""
+    output_stride: Literal[8, 16, 32] = 8
+    """input pixels per feature of the last stage"""
+    width: PositiveFloat = 1.0
+    """factor on the backbone's channels"""
+    weights: str | None = None
+    """weights of the backbone: "imagenet", a timm hub id, or a .safetensors or .pth file"""
+    context: str = "reconet"
+    """the method between backbone and classifier"""
+    rank: PositiveInt | None = None
+    """number of rank-one tensors; by default the context's own (64 in the paper)"""
+    options: dict[str, JsonValue] = {}
+    """other options of the context"""
+    aux: bool = True
+    """auxiliary classifier on the third stage, in training only"""
+
+
+class Loss(Settings):
+    aux_weight: Annotated[float, Field(ge=0)] = 0.2
+    """weight of the auxiliary classifier's loss"""
+    ohem: Fraction | None = None
+    """learn only from pixels whose true class has less than this probability"""
+    ohem_min_kept: Annotated[int, Field(ge=0)] = 10_000
+    """... but from at least so many, the hardest ones, in each picture"""
+    class_weights: tuple[PositiveFloat, ...] | None = None
+    """one weight per class"""
+
+
+class Optim(Settings):
+    lr: PositiveFloat = 0.01
+    """base learning rate, decayed by (1 - step/steps)^power"""
+    power: PositiveFloat = 0.9
+    """exponent of the decay"""
+    head_lr_factor: PositiveFloat = 10.0
+    """fresh layers learn so many times faster than the pretrained backbone"""
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """of stochastic gradient descent"""
+    weight_decay: Annotated[float, Field(ge=0)] = 1e-4
+    """pull of the weights towards zero"""
+    clip: PositiveFloat | None = None
+    """largest norm of the gradient"""
+
+
+class Train(Settings):
+    epochs: PositiveInt | None = None
+    """length of the training: exactly one of epochs and steps"""
+    steps: PositiveInt | None = None
+    """steps = epochs x floor(pictures / batch)"""
+    batch: PositiveInt = 16
+    """pictures in one optimiser step, over all processes"""
+    micro_batch: PositiveInt | None = None
+    """most pictures that one process takes at once; the rest is accumulated"""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """order, augmentation, dropout and fresh weights are functions of it"""
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    """of autocast"""
+    channels_last: bool = False
+    """memory layout of the pictures and weights"""
+    deterministic: bool = False
+    """same bits on every run, at some cost in speed"""
+    ema: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """decay of a running mean of the weights, which is then what is evaluated and saved"""
+    init_from: Path | None = None
+    """start from the weights of another run"""
+    save_every: PositiveInt = 1000
+    """steps between checkpoints"""
+    eval_every: PositiveInt = 1000
+    """steps between validations"""
+    log_every: PositiveInt = 10
+    """steps between lines of the log"""
+
+    @model_validator(mode="after")
+    def _one_length(self) -> Self:
+        if (self.epochs is None) == (self.steps is None):
+            raise ValueError("takes exactly one of train.epochs and train.steps")
+        return self
+
+
+class Eval(Settings):
+    mode: Literal["slide", "whole"] = "slide"
+    """windows of the crop's size (the paper's lineage), or the whole picture at once"""
+    scales: tuple[PositiveFloat, ...] = (1.0,)
+    """probabilities are averaged over these"""
+    flip: bool = False
+    """... and over each picture and its mirror image"""
+    relative_to: Literal["base_size", "original"] = "base_size"
+    """what a scale of 1 means: the long side is data.base_size, or the picture as it is"""
+
+
+class Recipe(Settings):
+    data: Data
+    model: Model = Model()
+    loss: Loss = Loss()
+    optim: Optim = Optim()
+    train: Train
+    eval: Eval = Eval()
+
+
+# The length of a training is one number with two units: setting one clears the other.
+_CLEARS = {"train.epochs": "steps", "train.steps": "epochs"}
+
+
+def override(recipe: Recipe, key: str, text: str) -> Recipe:
+    """Return a copy with one setting changed, e.g. override(recipe, "optim.lr", "0.02")."""
+    _check_known(recipe, key)
+    values = recipe.model_dump()
+    *groups, name = key.split(".")
+    node: dict[str, Any] = values
+    for group in groups:
+        node = node[group]
+    if key in _CLEARS and text != "null":
+        node[_CLEARS[key]] = None
+    errors = []
+    for reading in _readings(text):
+        node[name] = reading
+        try:
+            return Recipe.model_validate(values)
+        except ValidationError as error:
+            errors.append(error)
+    raise RecipeError(_in_one_line(errors[0])) from errors[0]
+
+
+def apply_overrides(recipe: Recipe, settings: Iterable[str]) -> Recipe:
+    """Apply texts such as "optim.lr=0.02", in their order."""
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals:
+            raise RecipeError(f"--set takes key=value, got {setting!r}; try --set optim.lr=0.02.")
+        recipe = override(recipe, key.strip(), text.strip())
+    return recipe
+
+
+def validate(values: object, source: str = "recipe") -> Recipe:
+    """Check plain values, and say in one line which of them is wrong."""
+    try:
+        return Recipe.model_validate(values)
+    except ValidationError as error:
+        raise RecipeError(f"{source}: {_in_one_line(error)}") from error
+
+
+def read(path: Path) -> Recipe:
+    """Read a recipe that `write` has written."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RecipeError(f"cannot read the recipe {path}: {error}.") from error
+    if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
+        raise RecipeError(f"{path} is not a recipe of format {FORMAT}; `reconet show` writes them.")
+    return validate(values, str(path))
+
+
+def write(recipe: Recipe, path: Path) -> None:
+    write_text(path, dump(recipe) + "\n")
+
+
+def dump(recipe: Recipe) -> str:
+    return json.dumps({"format": FORMAT, **recipe.model_dump(mode="json")}, indent=2)
+
+
+def settings(recipe: Recipe) -> Iterator[tuple[str, object, str]]:
+    """Every setting as (dotted name, value, one line of explanation)."""
+    for group, model in recipe:
+        values = model.model_dump(mode="json")
+        for name, field in type(model).model_fields.items():
+            yield f"{group}.{name}", values[name], field.description or ""
+
+
+def _check_known(recipe: Recipe, key: str) -> None:
+    """A setting is group.name, or group.options.name, where any name goes."""
+    known = [name for name, _, _ in settings(recipe)]
+    group, *rest = key.split(".")
+    if key in known or (len(rest) == 2 and rest[0] == "options" and f"{group}.options" in known):
+        return
+    in_group = [name for name in known if name.startswith(f"{group}.")]
+    if in_group:
+        raise unknown("setting", key, in_group)
+    same_name = [name for name in known if name.endswith(f".{key}")]
+    if same_name:
+        raise RecipeError(f"unknown setting {key!r}. Did you mean {' or '.join(same_name)}?")
+    raise unknown("group of settings", group, type(recipe).model_fields)
+
+
+def _readings(text: str) -> list[object]:
+    """What a text may mean: JSON (numbers, true, null, lists), or just itself."""
+    try:
+        return [json.loads(text), text]
+    except ValueError:
+        return [text]
+
+
+def _in_one_line(error: ValidationError) -> str:
+    problems = []
+    for problem in error.errors():
+        where = ".".join(str(part) for part in problem["loc"]) or "recipe"
+        text = problem["msg"].removeprefix("Value error, ")
+        text = text[0].lower() + text[1:]
+        got = "" if isinstance(problem["input"], dict) else f", got {problem['input']!r}"
+        problems.append(f"{where}: {text}{got}")
+    return "; ".join(problems) + "."
