@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
 import torch
@@ -68,10 +69,10 @@ def bench_module(
     cores: dict[str, nn.Module] = {"reconet": core, "reconet, loop": LoopReconstruction(core)}
     x_bchw = torch.randn(1, channels, height, width)
     forward = _times(
-        {name: lambda m=module: _forward(m, x_bchw) for name, module in cores.items()}, repeats
+        {name: partial(_forward, module, x_bchw) for name, module in cores.items()}, repeats
     )
     both = _times(
-        {name: lambda m=module: _forward_backward(m, x_bchw) for name, module in cores.items()},
+        {name: partial(_forward_backward, module, x_bchw) for name, module in cores.items()},
         repeats,
     )
     return [

@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
+from reconet.models.features import Features
 from reconet.models.segmenter import Segmenter
 
 
@@ -70,7 +71,7 @@ def model_cost(model: Segmenter, size: tuple[int, int]) -> ModelCost:
     )
 
 
-def module_cost(module: nn.Module, *inputs: Tensor) -> Cost:
+def module_cost(module: nn.Module, *inputs: Tensor | Features) -> Cost:
     """Cost of any module on meta tensors, e.g. a context's core on one feature map."""
     macs, saved = count(module, *inputs)
     return Cost(
@@ -82,7 +83,7 @@ def parameters(module: nn.Module) -> int:
     return sum(p.numel() for p in module.parameters())
 
 
-def count(module: nn.Module, *inputs: Tensor) -> tuple[Counter[str], Counter[str]]:
+def count(module: nn.Module, *inputs: Tensor | Features) -> tuple[Counter[str], Counter[str]]:
     """MACs and bytes saved for the backward pass, by the dotted path of each module ("" = all)."""
     root = type(module).__name__
     saved: Counter[str] = Counter()
@@ -108,7 +109,7 @@ class PeakMemory(TorchDispatchMode):
     """Within it: the most bytes of operator outputs alive at once, gradients included."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.alive_bytes = self.peak_bytes = 0
         self._known: set[int] = set()
 
@@ -138,9 +139,13 @@ class PeakMemory(TorchDispatchMode):
 def _parts(net: Segmenter) -> dict[str, list[tuple[nn.Module, str]]]:
     """The parts that a reader wants to see, each as modules with their paths."""
     backbone = net.backbone
-    stem = [(backbone.conv1, "backbone.conv1"), (backbone.bn1, "backbone.bn1")]
-    stem += [(backbone.relu, "backbone.relu"), (backbone.maxpool, "backbone.maxpool")]
-    parts: dict[str, list[tuple[nn.Module, str]]] = {"stem": stem}
+    stem: list[tuple[nn.Module, str]] = [
+        (backbone.conv1, "backbone.conv1"),
+        (backbone.bn1, "backbone.bn1"),
+        (backbone.relu, "backbone.relu"),
+        (backbone.maxpool, "backbone.maxpool"),
+    ]
+    parts = {"stem": stem}
     for index, stage in enumerate(
         [backbone.layer1, backbone.layer2, backbone.layer3, backbone.layer4], start=1
     ):

@@ -4,7 +4,8 @@ ReconetError
     RecipeError       a setting, an option or a name is unknown, mistyped or out of range
     DataError         a file is missing, unreadable, or holds labels outside its class list
     CheckpointError   weights do not fit the model they are loaded into, or cannot be read
-    MissingExtra      an optional part of the package is not installed
+    OutputError       a file cannot be written: no space, no permission, no such place
+    MissingExtraError an optional part of the package is not installed
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,7 +31,11 @@ class CheckpointError(ReconetError):
     """Weights do not fit the model they are loaded into, or cannot be read."""
 
 
-class MissingExtra(ReconetError):
+class OutputError(ReconetError):
+    """A file cannot be written: no space, no permission, no such place."""
+
+
+class MissingExtraError(ReconetError):
     """An optional part of the package is not installed."""
 
     def __init__(self, extra: str, needed_for: str) -> None:

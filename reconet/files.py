@@ -6,12 +6,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+from reconet.errors import OutputError
+
 
 def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Let `write` fill a temporary file beside `path`, then put it in place in one move.
 
     A crash, a full disk or a kill leaves the old file (or none) and at most a stray temporary one.
     """
+    try:
+        _write(path, write)
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}.") from error
+
+
+def _write(path: Path, write: Callable[[BinaryIO], object]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:

@@ -195,5 +195,5 @@ def _shortcut(channels_in: int, channels_out: int, stride: int) -> nn.Sequential
 def _scaled(channels: int, width: float) -> int:
     scaled = round(channels * width)
     if scaled < 4:
-        raise RecipeError(f"width {width:g} leaves {scaled} channels; take at least {4 / channels}.")
+        raise RecipeError(f"width {width:g} is too small; take at least {4 / channels:g}.")
     return scaled

@@ -34,7 +34,7 @@ class Features(NamedTuple):
 
 
 class Context(NamedTuple):
-    """What a context module delivers to the classifier; `extra` feeds its own loss, if it has one."""
+    """What a context module delivers to the classifier; `extra` feeds its own loss, if any."""
 
     map_bdhw: Tensor
     extra: dict[str, Tensor]

@@ -66,13 +66,15 @@ def singular_values(factors: Factors, axis: Axis) -> Tensor:
     first_brr, second_brr = grams.values()
     root_brr = _square_root(left_brr)
     eigen_br = torch.linalg.eigvalsh(root_brr @ (first_brr * second_brr) @ root_brr)
-    return eigen_br.clamp(min=0).sqrt().flip(-1)
+    singular_br: Tensor = eigen_br.clamp(min=0).sqrt().flip(-1)
+    return singular_br
 
 
 def effective_rank(singular_bn: Tensor) -> Tensor:
     """exp of the entropy of the normalised singular values (Roy and Vetterli, 2007)."""
     share_bn = singular_bn / singular_bn.sum(-1, keepdim=True)
-    return torch.special.entr(share_bn).sum(-1).exp()
+    entropy_b: Tensor = torch.special.entr(share_bn).sum(-1)
+    return entropy_b.exp()
 
 
 def _gram(factor_brn: Tensor) -> Tensor:
@@ -83,4 +85,5 @@ def _square_root(matrix_brr: Tensor) -> Tensor:
     """Of a symmetric matrix without negative eigenvalues."""
     value_br, vector_brr = torch.linalg.eigh(matrix_brr)
     root_br = value_br.clamp(min=0).sqrt()
-    return (vector_brr * root_br.unsqueeze(-2)) @ vector_brr.transpose(-1, -2)
+    root_brr: Tensor = (vector_brr * root_br.unsqueeze(-2)) @ vector_brr.transpose(-1, -2)
+    return root_brr

@@ -1,9 +1,9 @@
-"""The whole network: picture -> backbone -> context -> classifier -> logits of the picture's size."""
+"""The whole network: picture -> backbone -> context -> classifier -> logits of its size."""
 
-import inspect
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
+from pydantic import TypeAdapter, ValidationError
 from torch import Tensor, nn
 
 from reconet.errors import RecipeError, pick, unknown
@@ -14,6 +14,7 @@ from reconet.models.features import Logits
 from reconet.models.head import AuxiliaryHead, classifier
 from reconet.models.layers import resize
 from reconet.models.weights import load_backbone
+from reconet.recipe import Recipe
 
 # Of ImageNet, for RGB in 0..1: what the public backbone weights were trained with.
 MEAN = (0.485, 0.456, 0.406)
@@ -22,6 +23,9 @@ STD = (0.229, 0.224, 0.225)
 
 class Segmenter(nn.Module):
     """image_bchw, RGB, uint8 0..255 or float 0..1 -> Logits."""
+
+    mean_c11: Tensor
+    std_c11: Tensor
 
     def __init__(
         self, backbone: ResNet, context: ContextModule, *, num_classes: int, aux: bool = True
@@ -74,15 +78,45 @@ def create_model(
     if num_classes < 1:
         raise RecipeError(f"num_classes must be at least 1, got {num_classes}.")
     context_class = pick(CONTEXTS, name, "context")
-    known = list(inspect.signature(context_class).parameters)[2:]  # after stages, num_classes
-    for option in options:
-        if option not in known:
-            raise unknown(f"option of context {name!r}:", option, known)
-    net = ResNet(
-        backbone, stem=stem, stride_on=stride_on, output_stride=output_stride, width=width
-    )
+    checked = _checked_options(name, options)
+    net = ResNet(backbone, stem=stem, stride_on=stride_on, output_stride=output_stride, width=width)
     if weights is not None:
         load_backbone(net, weights)
     stages = net.stages((crop, crop) if isinstance(crop, int) else crop)
-    context = context_class(stages, num_classes=num_classes, **options)
+    context = context_class(stages, num_classes=num_classes, **checked)
     return Segmenter(net, context, num_classes=num_classes, aux=aux)
+
+
+def build_model(recipe: Recipe, num_classes: int, *, pretrained: bool = True) -> Segmenter:
+    """The network of a recipe; with pretrained=False its weights are not looked for."""
+    model = recipe.model
+    options = dict(model.options) if model.rank is None else {**model.options, "rank": model.rank}
+    return create_model(
+        model.context,
+        num_classes=num_classes,
+        backbone=model.backbone,
+        crop=recipe.data.crop,
+        stem=model.stem,
+        stride_on=model.stride_on,
+        output_stride=model.output_stride,
+        width=model.width,
+        aux=model.aux,
+        weights=model.weights if pretrained else None,
+        **options,
+    )
+
+
+def _checked_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Options come from files and command lines: unknown names and wrong types are user errors."""
+    hints = get_type_hints(CONTEXTS[name].__init__, include_extras=True)
+    known = hints.keys() - {"stages", "num_classes", "return"}
+    checked = {}
+    for option, value in options.items():
+        if option not in known:
+            raise unknown(f"option of context {name!r}:", option, known)
+        try:
+            checked[option] = TypeAdapter(hints[option]).validate_python(value)
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"]
+            raise RecipeError(f"option {name}.{option}: {reason}, got {value!r}.") from error
+    return checked

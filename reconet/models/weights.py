@@ -3,6 +3,7 @@
 Only tensors are read: safetensors, or torch files in `weights_only` mode. Nothing in a file is run.
 """
 
+import logging
 import pickle
 from collections import Counter
 from collections.abc import Mapping
@@ -112,7 +113,7 @@ def _download(hub_id: str) -> Path:
     from huggingface_hub.errors import HfHubHTTPError
 
     verbosity = hub.logging.get_verbosity()
-    hub.logging.set_verbosity_error()  # its retries would be many lines; ours is one
+    hub.logging.set_verbosity(logging.ERROR)  # its retries would be many lines; ours is one
     try:
         return Path(hub.hf_hub_download(hub_id, "model.safetensors"))
     except (OSError, ValueError, HfHubHTTPError) as error:

@@ -7,13 +7,14 @@ from torch import nn
 from reconet.models.context.base import ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn_relu
+from reconet.recipe import Fraction
 
 
 class FCN(ContextModule):
     """c4 -> 3x3 convolution to a quarter of the channels -> dropout."""
 
-    def __init__(self, stages: Stages, *, num_classes: int, dropout: float = 0.1) -> None:
-        super().__init__()
+    def __init__(self, stages: Stages, *, num_classes: int, dropout: Fraction = 0.1) -> None:
+        super().__init__(stages, num_classes=num_classes)
         self.out_channels = stages.c4.channels // 4
         self.reduce = conv_bn_relu(stages.c4.channels, self.out_channels, 3)
         self.dropout = nn.Dropout(dropout)

@@ -11,7 +11,7 @@ class Plain(ContextModule):
     """c4 as it is."""
 
     def __init__(self, stages: Stages, *, num_classes: int) -> None:
-        super().__init__()
+        super().__init__(stages, num_classes=num_classes)
         self.out_channels = stages.c4.channels
 
     def forward(self, features: Features) -> Context:

@@ -14,12 +14,13 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
+from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from reconet.errors import RecipeError
 from reconet.models.context.base import ContextModule
 from reconet.models.features import Context, Features, FeatureSpec, Stages
 from reconet.models.layers import conv_bn_relu
+from reconet.recipe import Fraction
 
 
 class Factors(NamedTuple):
@@ -60,8 +61,6 @@ class TensorReconstruction(nn.Module):
 
     def __init__(self, features: FeatureSpec, *, rank: int = 64) -> None:
         super().__init__()
-        if rank < 1:
-            raise RecipeError(f"rank must be at least 1, got {rank}.")
         self.channel = FactorGenerator(features.channels, rank)
         self.row = FactorGenerator(features.height, rank)
         self.column = FactorGenerator(features.width, rank)
@@ -89,7 +88,8 @@ def reconstruct(factors: Factors) -> Tensor:
     weight_r, channel_brc, row_brh, column_brw = factors
     plane_brn = (row_brh.unsqueeze(3) * column_brw.unsqueeze(2)).flatten(2)
     attention_bcn = (channel_brc * weight_r[:, None]).transpose(1, 2) @ plane_brn
-    return attention_bcn.unflatten(2, (row_brh.shape[2], column_brw.shape[2]))
+    size = (channel_brc.shape[2], row_brh.shape[2], column_brw.shape[2])
+    return attention_bcn.view(-1, *size)
 
 
 class GlobalPooling(nn.Module):
@@ -115,12 +115,12 @@ class RecoNet(ContextModule):
         stages: Stages,
         *,
         num_classes: int,
-        rank: int = 64,
+        rank: PositiveInt = 64,
         tgm_trm: bool = True,
         gpm: bool = True,
-        dropout: float = 0.05,
+        dropout: Fraction = 0.05,
     ) -> None:
-        super().__init__()
+        super().__init__(stages, num_classes=num_classes)
         channels = stages.c4.channels // 4
         x = FeatureSpec(channels=channels, height=stages.c4.height, width=stages.c4.width)
         self.out_channels = channels

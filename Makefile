@@ -1,0 +1,38 @@
+# Every target sets up what it needs: a virtual environment in .venv with the pinned packages of
+# constraints.txt. It is made once, and again only when pyproject.toml or constraints.txt change.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: setup demo test test-all check bench clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@echo "Setting up $(VENV) (a minute or two, once) ..."
+	@$(PYTHON) -c 'import sys; sys.exit("reconet needs Python 3.11 or newer, found " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[data,dev]'
+	@touch $@
+
+demo: $(READY)
+	@$(BIN)/python examples/first_look.py
+
+test: $(READY)
+	@$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-all: $(READY)
+	@$(BIN)/python -m pytest -n 2
+
+check: $(READY)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest -q tests/test_layers.py tests/test_docs.py
+
+bench: $(READY)
+	@$(BIN)/reconet bench module
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

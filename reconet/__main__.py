@@ -1,0 +1,8 @@
+"""python -m reconet, torchrun -m reconet."""
+
+import sys
+
+from reconet.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""Recipes by name, `<dataset>/<function>`: plain settings of whole experiments.
+
+A recipe exists for each dataset and backbone of the paper. Ranks, components and rivals are not
+recipes of their own but settings: `--set model.rank=32`, `--set model.context=fcn`.
+
+To add one: write a function, add one line below.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from reconet.errors import RecipeError, pick
+from reconet.recipe import Recipe, read
+from reconet.recipes import ade20k, cityscapes, coco, cocostuff, pcontext, scenes, siftflow, voc12
+
+RECIPES: dict[str, Callable[[], Recipe]] = {
+    "ade20k/reconet_r50": ade20k.reconet_r50,
+    "ade20k/reconet_r101": ade20k.reconet_r101,
+    "cityscapes/reconet_r50": cityscapes.reconet_r50,
+    "cityscapes/reconet_r101": cityscapes.reconet_r101,
+    "cityscapes/reconet_r101_test": cityscapes.reconet_r101_test,
+    "coco/reconet_r101": coco.reconet_r101,
+    "coco/reconet_r152": coco.reconet_r152,
+    "cocostuff/reconet_r101": cocostuff.reconet_r101,
+    "pcontext/reconet_r101": pcontext.reconet_r101,
+    "scenes/fcn": scenes.fcn,
+    "scenes/reconet": scenes.reconet,
+    "scenes/tiny": scenes.tiny,
+    "siftflow/reconet_r101": siftflow.reconet_r101,
+    "voc12/reconet_r50": voc12.reconet_r50,
+    "voc12/reconet_r101": voc12.reconet_r101,
+    "voc12/reconet_r101_finetune": voc12.reconet_r101_finetune,
+    "voc12/reconet_r101_trainval": voc12.reconet_r101_trainval,
+    "voc12/reconet_r152": voc12.reconet_r152,
+    "voc12/reconet_r152_trainval": voc12.reconet_r152_trainval,
+}
+
+
+def find(name: str) -> Recipe:
+    """A recipe by its name, or from a file that `reconet show --out` or a run has written."""
+    path = Path(name)
+    if path.is_dir() and (path / "recipe.json").is_file():
+        return read(path / "recipe.json")
+    if path.suffix == ".json" or path.is_file():
+        if not path.is_file():
+            raise RecipeError(f"no recipe file {name}.")
+        return read(path)
+    return pick(RECIPES, name, "recipe")()

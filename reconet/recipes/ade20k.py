@@ -1,0 +1,14 @@
+"""ADE20K (SceneParse150), 150 classes."""
+
+from reconet.recipe import Data, Recipe
+from reconet.recipes.paper import paper_recipe
+
+
+def reconet_r50() -> Recipe:
+    """the paper's smaller model"""
+    return paper_recipe(Data(name="ade20k"), "resnet50", lr=0.01, epochs=120)
+
+
+def reconet_r101() -> Recipe:
+    """the paper's larger model"""
+    return paper_recipe(Data(name="ade20k"), "resnet101", lr=0.01, epochs=120)

@@ -1,0 +1,14 @@
+"""MS-COCO with the 21 classes of VOC: the first stage of the VOC leaderboard entries."""
+
+from reconet.recipe import Data, Recipe
+from reconet.recipes.paper import paper_recipe
+
+
+def reconet_r101() -> Recipe:
+    """pretraining for voc12/reconet_r101"""
+    return paper_recipe(Data(name="coco"), "resnet101", lr=0.004, epochs=30)
+
+
+def reconet_r152() -> Recipe:
+    """pretraining for voc12/reconet_r152"""
+    return paper_recipe(Data(name="coco"), "resnet152", lr=0.004, epochs=30)

@@ -1,0 +1,10 @@
+"""COCO-Stuff 10k, 171 classes."""
+
+from reconet.recipe import Data, Recipe
+from reconet.recipes.paper import paper_recipe
+
+
+def reconet_r101() -> Recipe:
+    """scored on its test split, which has labels"""
+    data = Data(name="cocostuff", val_split="test")
+    return paper_recipe(data, "resnet101", lr=0.001, epochs=180)

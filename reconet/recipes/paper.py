@@ -1,0 +1,22 @@
+"""What all of the paper's trainings share."""
+
+from reconet.recipe import Data, Model, Optim, Recipe, Train
+
+
+def paper_recipe(
+    data: Data,
+    backbone: str,
+    *,
+    lr: float,
+    epochs: int | None = None,
+    steps: int | None = None,
+    batch: int = 16,
+    weight_decay: float = 1e-4,
+) -> Recipe:
+    """SGD, momentum 0.9, poly decay, ImageNet backbone, and crop 512 unless `data` differs."""
+    return Recipe(
+        data=data,
+        model=Model(backbone=backbone, weights="imagenet"),
+        optim=Optim(lr=lr, weight_decay=weight_decay),
+        train=Train(epochs=epochs, steps=steps, batch=batch),
+    )

@@ -1,0 +1,9 @@
+"""PASCAL-Context, 59 classes and background."""
+
+from reconet.recipe import Data, Recipe
+from reconet.recipes.paper import paper_recipe
+
+
+def reconet_r101() -> Recipe:
+    """60 classes; pcontext59 ignores the background"""
+    return paper_recipe(Data(name="pcontext"), "resnet101", lr=0.001, epochs=80)

@@ -1,0 +1,113 @@
+"""Results as tables for a terminal. Pure: values in, a table out."""
+
+from collections.abc import Iterable, Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from reconet.bench import ModuleBench
+from reconet.cost import Cost, ModelCost
+from reconet.cost_paper import Row
+
+MIB = 2**20
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """The first column is text and flush left, the others are figures and flush right."""
+    result = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    for index, column in enumerate(columns):
+        result.add_column(column, justify="left" if index == 0 else "right")
+    for row in rows:
+        result.add_row(*row)
+    return result
+
+
+def model_table(title: str, cost: ModelCost) -> Table:
+    names = {"core": "  of which core", "aux": "aux (training only)"}
+    rows = [_cost_row(names.get(part.name, part.name), part) for part in cost.parts]
+    rows.append(_cost_row("total in use", cost.total))
+    result = table(title, ["part", "parameters", "MACs G", "kept for backward MiB"], rows)
+    result.caption = (
+        f"Training keeps {cost.training_bytes / MIB:.1f} MiB for the backward pass; in use at most "
+        f"{cost.peak_bytes / MIB:.1f} MiB are alive at once, beside the weights."
+    )
+    return result
+
+
+def models_table(title: str, costs: dict[str, ModelCost]) -> Table:
+    rows = [
+        [*_cost_row(name, cost.total), f"{cost.peak_bytes / MIB:.1f}"]
+        for name, cost in costs.items()
+    ]
+    columns = ["model", "parameters", "MACs G", "kept for backward MiB", "peak in use MiB"]
+    return table(title, columns, rows)
+
+
+def paper_tables(rows: Sequence[Row]) -> list[Table]:
+    """Both tables of the paper, each with the rows that can be built."""
+    titles = {
+        "module": "Module alone, one 512 x 64 x 64 map",
+        "network": "ResNet-101 and the head on top of it",
+    }
+    return [_paper_table(title, [r for r in rows if r.table == t]) for t, title in titles.items()]
+
+
+def bench_table(title: str, results: Sequence[ModuleBench]) -> Table:
+    base = results[0]
+    columns = ["core", "parameters", "MACs G", "forward ms", "", "with backward ms", ""]
+    columns += ["peak", "in training"]
+    rows = [
+        [
+            r.name,
+            f"{r.params:,}",
+            f"{r.macs / 1e9:.4f}",
+            f"{r.forward_ms:.1f}",
+            f"{r.forward_ms / base.forward_ms:.1f}x",
+            f"{r.forward_backward_ms:.1f}",
+            f"{r.forward_backward_ms / base.forward_backward_ms:.1f}x",
+            f"{r.forward_peak_maps:.1f}",
+            f"{r.forward_backward_peak_maps:.1f}",
+        ]
+        for r in results
+    ]
+    result = table(title, columns, rows)
+    result.caption = (
+        "Peak: the most memory alive at once, in units of the input map, beside the input, the "
+        "weights and their gradients."
+    )
+    return result
+
+
+def _cost_row(name: str, cost: Cost) -> list[str]:
+    saved = f"{cost.saved_bytes / MIB:.1f}"
+    return [name, f"{cost.params:,}", f"{cost.macs / 1e9:.4f}", saved]
+
+
+def _paper_table(title: str, rows: Sequence[Row]) -> Table:
+    columns = ["method", "paper G", "by its rule", "uniform", "paper MB", "by its rule", "params M"]
+    result = table(
+        title,
+        columns,
+        [
+            [
+                row.method,
+                f"{row.paper_g:g}",
+                f"{row.rule_g:.4f}",
+                f"{row.uniform_g:.4f}",
+                "-" if row.paper_mib is None else f"{row.paper_mib:.2f}",
+                f"{row.rule_mib:.2f}",
+                f"{row.params_m:.2f}",
+            ]
+            for row in rows
+        ],
+    )
+    notes = [f"{row.method} ({row.evidence}): {row.note}." for row in rows]
+    result.caption = "\n".join(["uniform: every product counted, once", *notes])
+    return result

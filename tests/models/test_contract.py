@@ -1,0 +1,141 @@
+"""The contract of context modules, checked for each name in CONTEXTS, in the whole network."""
+
+import io
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import Dim, export
+
+from reconet.losses import segmentation_loss
+from reconet.models.context import CONTEXTS
+from reconet.models.segmenter import Segmenter, create_model
+
+CROP = (64, 96)  # not square: catches swapped axes
+CLASSES = 5
+
+
+@pytest.fixture(params=sorted(CONTEXTS))
+def model(request: pytest.FixtureRequest) -> Segmenter:
+    torch.manual_seed(0)
+    return create_model(
+        request.param, backbone="resnet18", width=0.125, num_classes=CLASSES, crop=CROP
+    )
+
+
+def picture(*size: int, batch: int = 2) -> Tensor:
+    return torch.rand(batch, 3, *size)
+
+
+def has_slope(parameter: Tensor) -> bool:
+    """A bias in front of a batch norm has none: moving it changes nothing."""
+    return parameter.grad is not None and bool(parameter.grad.abs().max() > 1e-6)
+
+
+def train_step(model: Segmenter, image_bchw: Tensor) -> Tensor:
+    label_bhw = torch.randint(0, CLASSES, (len(image_bchw), *image_bchw.shape[2:]))
+    logits = model.train()(image_bchw)
+    loss = segmentation_loss(logits, label_bhw) + model.context.loss(logits.extra, label_bhw)
+    loss.backward()
+    return loss
+
+
+@pytest.mark.parametrize("size", [CROP, (65, 97), (33, 57), (120, 40)])
+def test_logits_have_the_size_of_the_picture(model: Segmenter, size: tuple[int, int]) -> None:
+    logits = model.eval()(picture(*size))
+    assert logits.main_bkhw.shape == (2, CLASSES, *size)
+    assert logits.aux_bkhw is None
+    assert logits.extra == {}
+    logits = model.train()(picture(*size))
+    assert logits.aux_bkhw is not None
+    assert logits.aux_bkhw.shape == (2, CLASSES, *size)
+    assert logits.main_bkhw.isfinite().all()
+
+
+def test_every_parameter_gets_a_gradient(model: Segmenter) -> None:
+    train_step(model, picture(*CROP))
+    starved = [n for n, p in model.named_parameters() if p.requires_grad and p.grad is None]
+    assert not starved
+
+
+def test_two_training_steps_work_and_change_the_weights(model: Segmenter) -> None:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    for _ in range(2):
+        optimizer.zero_grad()
+        train_step(model, picture(*CROP))
+        optimizer.step()
+        model.context.after_step()
+    still = [n for n, p in model.named_parameters() if torch.equal(p, before[n]) and has_slope(p)]
+    assert not still
+    assert has_slope(model.classify.weight)
+
+
+def test_one_picture_is_enough_to_train_on(model: Segmenter) -> None:
+    assert train_step(model, picture(*CROP, batch=1)).isfinite()
+
+
+def test_the_network_trains_under_bf16_autocast(model: Segmenter) -> None:
+    with torch.autocast("cpu", torch.bfloat16):
+        assert train_step(model, picture(*CROP)).isfinite()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+
+
+def test_bf16_predicts_nearly_what_fp32_does(model: Segmenter) -> None:
+    image_bchw = picture(*CROP)
+    with torch.no_grad():
+        exact = model.eval()(image_bchw).main_bkhw
+        with torch.autocast("cpu", torch.bfloat16):
+            rough = model(image_bchw).main_bkhw.float()
+    assert (rough - exact).square().mean().sqrt() < 0.05 * exact.std()
+
+
+def test_the_state_dict_is_complete(model: Segmenter) -> None:
+    train_step(model, picture(*CROP))  # so that running statistics differ from a fresh network's
+    name = next(key for key, kind in CONTEXTS.items() if isinstance(model.context, kind))
+    twin = create_model(name, backbone="resnet18", width=0.125, num_classes=CLASSES, crop=CROP)
+    file = io.BytesIO()
+    torch.save(model.state_dict(), file)
+    file.seek(0)
+    twin.load_state_dict(torch.load(file, weights_only=True))
+    image_bchw = picture(*CROP)
+    assert torch.equal(twin.eval()(image_bchw).main_bkhw, model.eval()(image_bchw).main_bkhw)
+
+
+def test_samples_do_not_influence_one_another_in_use(model: Segmenter) -> None:
+    image_bchw = picture(*CROP)
+    both = model.eval()(image_bchw).main_bkhw
+    torch.testing.assert_close(model(image_bchw[:1]).main_bkhw, both[:1], atol=1e-5, rtol=1e-4)
+
+
+def test_the_core_keeps_the_shape_of_its_map(model: Segmenter) -> None:
+    core = model.context.core
+    if core is None:
+        pytest.skip("this method has no core")
+    channels = model.backbone.channels[3] // 4
+    x_bchw = torch.randn(2, channels, 6, 11)
+    assert core(x_bchw).shape == x_bchw.shape
+
+
+class MainOnly(nn.Module):
+    def __init__(self, model: Segmenter) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, image_bchw: Tensor) -> Tensor:
+        logits: Tensor = self.model(image_bchw).main_bkhw
+        return logits
+
+
+def test_the_network_exports_with_dynamic_batch_height_and_width(model: Segmenter) -> None:
+    program = export(
+        MainOnly(model.eval()),
+        (torch.randint(0, 256, (2, 3, *CROP), dtype=torch.uint8),),
+        dynamic_shapes=({0: Dim("b", min=1), 2: Dim("h", min=33), 3: Dim("w", min=33)},),
+        strict=False,
+    )
+    for size in [CROP, (33, 57), (129, 65)]:
+        image_bchw = torch.randint(0, 256, (1, 3, *size), dtype=torch.uint8)
+        torch.testing.assert_close(
+            program.module()(image_bchw), model(image_bchw).main_bkhw, atol=1e-5, rtol=1e-4
+        )

@@ -1,0 +1,53 @@
+"""The documentation matches the repository: links lead somewhere, named files and verbs exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from reconet.cli import main
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+
+
+def identify(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def fenced(page: Path) -> list[str]:
+    return re.findall(r"^ *```.*?\n(.*?)^ *```", page.read_text(), re.S | re.M)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=identify)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if not target.startswith(("http:", "https:", "#")):
+            assert (page.parent / target.split("#")[0]).exists(), f"{target} in {page.name}"
+
+
+def test_the_file_tree_of_the_readme_is_that_of_the_repository() -> None:
+    tree = next(block for block in fenced(ROOT / "README.md") if block.startswith("reconet/"))
+    parents: list[str] = []
+    for line in tree.splitlines():
+        depth = (len(line) - len(line.lstrip())) // 2
+        name = line.split()[0]
+        parents[depth:] = [name]
+        assert (ROOT / "".join(parents)).exists(), "".join(parents)
+    listed = set(re.findall(r"^  (\w+\.py|\w+/)", tree, re.M))
+    present = {
+        path.name + ("/" if path.is_dir() else "")
+        for path in (ROOT / "reconet").iterdir()
+        if not path.name.startswith("_") and path.name != "py.typed"
+    }
+    assert listed == present
+
+
+@pytest.mark.parametrize("page", PAGES, ids=identify)
+def test_commands_name_verbs_that_exist(
+    page: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = page.read_text()
+    for verb in sorted(set(re.findall(r"(?:^|`)reconet ([a-z][a-z-]*)", text, re.M))):
+        assert main([verb, "--help"]) == 0, f"reconet {verb} in {page.name}"
+    capsys.readouterr()

@@ -1,0 +1,27 @@
+import pytest
+
+from reconet.errors import MissingExtraError, RecipeError, ReconetError, pick
+
+TABLE = {"reconet": 1, "fcn": 2}
+
+
+def test_pick_returns_what_the_table_holds() -> None:
+    assert pick(TABLE, "fcn", "context") == 2
+
+
+def test_pick_says_what_was_asked_what_is_near_and_what_exists() -> None:
+    with pytest.raises(RecipeError) as raised:
+        pick(TABLE, "recnet", "context")
+    assert str(raised.value) == (
+        "unknown context 'recnet'. Did you mean 'reconet'? Choose from: fcn, reconet."
+    )
+
+
+def test_pick_makes_no_suggestion_where_nothing_is_near() -> None:
+    with pytest.raises(RecipeError, match=r"unknown context 'xyz'\. Choose from"):
+        pick(TABLE, "xyz", "context")
+
+
+def test_a_missing_extra_names_the_command_that_installs_it() -> None:
+    assert "pip install 'reconet[export]'" in str(MissingExtraError("export", "ONNX export"))
+    assert issubclass(MissingExtraError, ReconetError)

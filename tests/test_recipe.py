@@ -1,0 +1,150 @@
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconet import recipe as recipes
+from reconet.errors import RecipeError
+from reconet.models.segmenter import build_model
+from reconet.recipe import Data, Recipe, Train, apply_overrides, override
+from reconet.recipes import RECIPES, find
+
+RECIPE = Recipe(data=Data(name="scenes"), train=Train(epochs=3))
+
+
+def test_override_returns_a_copy_and_leaves_the_original() -> None:
+    assert override(RECIPE, "optim.lr", "0.02").optim.lr == 0.02
+    assert RECIPE.optim.lr == 0.01
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("data.crop", "64", (64, 64)),
+        ("data.crop", "64x96", (64, 96)),
+        ("data.crop", "[64, 96]", (64, 96)),
+        ("data.root", "2012", Path("2012")),
+        ("model.weights", "imagenet", "imagenet"),
+        ("model.rank", "null", None),
+        ("eval.scales", "[0.75, 1]", (0.75, 1.0)),
+        ("eval.flip", "true", True),
+    ],
+)
+def test_a_text_is_read_as_the_setting_needs_it(key: str, text: str, value: object) -> None:
+    group, name = key.split(".")
+    assert getattr(getattr(override(RECIPE, key, text), group), name) == value
+
+
+def test_options_take_any_name_and_keep_their_type() -> None:
+    changed = override(override(RECIPE, "model.options.gpm", "false"), "model.options.n", "3")
+    assert changed.model.options == {"gpm": False, "n": 3}
+
+
+def test_setting_steps_clears_epochs_and_back() -> None:
+    changed = override(RECIPE, "train.steps", "10")
+    assert (changed.train.steps, changed.train.epochs) == (10, None)
+    assert override(changed, "train.epochs", "2").train.steps is None
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "message"),
+    [
+        ("optim.lrr", "0.02", r"unknown setting 'optim\.lrr'\. Did you mean 'optim\.lr'\?"),
+        ("lr", "0.02", r"unknown setting 'lr'\. Did you mean optim\.lr\?"),
+        ("optm.lr", "0.02", r"unknown group of settings 'optm'\. Did you mean 'optim'\?"),
+        ("train.steps", "many", r"train\.steps: .*valid integer.*got 'many'"),
+        ("optim.lr", "-1", r"optim\.lr: .*greater than 0, got -1"),
+        ("optim.lr", "nan", r"optim\.lr: .*finite"),
+        ("model.rank", "0", r"model\.rank: .*greater than 0, got 0"),
+        ("train.epochs", "null", r"exactly one of train\.epochs and train\.steps"),
+        ("model.output_stride", "9", r"8, 16 or 32, got 9"),
+        ("model.options.a.b", "1", r"unknown setting 'model\.options\.a\.b'"),
+    ],
+)
+def test_override_explains_a_bad_setting_in_one_line(key: str, text: str, message: str) -> None:
+    with pytest.raises(RecipeError, match=message) as raised:
+        override(RECIPE, key, text)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_setting_without_a_value_shows_the_form() -> None:
+    with pytest.raises(RecipeError, match=r"--set takes key=value, got 'optim\.lr'"):
+        apply_overrides(RECIPE, ["optim.lr"])
+
+
+@given(key=st.text(max_size=20), text=st.text(max_size=20))
+def test_no_text_whatever_makes_override_crash(key: str, text: str) -> None:
+    try:
+        changed = override(RECIPE, key, text)
+    except RecipeError:
+        return
+    assert isinstance(changed, Recipe)
+
+
+@given(
+    key=st.sampled_from([name for name, _, _ in recipes.settings(RECIPE)]),
+    text=st.one_of(st.text(max_size=8), st.integers().map(str), st.floats().map(str)),
+)
+def test_any_value_of_a_known_setting_is_accepted_or_explained(key: str, text: str) -> None:
+    try:
+        changed = override(RECIPE, key, text)
+    except RecipeError:
+        return
+    assert Recipe.model_validate(changed.model_dump()) == changed
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_every_recipe_survives_being_written_and_read(name: str, tmp_path: Path) -> None:
+    recipes.write(find(name), tmp_path / "recipe.json")
+    assert find(str(tmp_path / "recipe.json")) == find(name)
+    assert find(str(tmp_path)) == find(name)  # a run directory
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_every_recipe_builds_its_network(name: str) -> None:
+    with torch.device("meta"):
+        model = build_model(find(name), num_classes=21, pretrained=False)
+    assert model.num_classes == 21
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_every_recipe_says_in_one_line_what_it_is(name: str) -> None:
+    about = RECIPES[name].__doc__
+    assert about
+    assert "\n" not in about
+
+
+def test_every_setting_is_explained() -> None:
+    assert [name for name, _, about in recipes.settings(RECIPE) if not about] == []
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"format": 2}', '{"format": 1}', "\xff"])
+def test_a_broken_recipe_file_is_one_line(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "recipe.json"
+    path.write_bytes(content.encode("latin-1"))
+    with pytest.raises(RecipeError) as raised:
+        find(str(path))
+    assert str(path) in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_missing_recipe_file_and_a_mistyped_name_are_told_apart() -> None:
+    with pytest.raises(RecipeError, match=r"no recipe file lost\.json"):
+        find("lost.json")
+    with pytest.raises(RecipeError, match=r"Did you mean 'voc12/reconet_r101'\?"):
+        find("voc12/reconet_101")
+
+
+def test_the_paper_recipes_carry_the_paper_settings() -> None:
+    voc, city = find("voc12/reconet_r101"), find("cityscapes/reconet_r101_test")
+    assert (voc.optim.lr, voc.train.epochs, voc.train.batch) == (0.001, 80, 16)
+    assert (voc.data.train_split, voc.data.crop, voc.optim.weight_decay) == (
+        "trainaug",
+        (512, 512),
+        1e-4,
+    )
+    assert (city.optim.lr, city.train.steps, city.train.batch) == (0.01, 100_000, 8)
+    assert (city.data.crop, city.optim.weight_decay) == ((512, 1024), 5e-4)
+    assert find("voc12/reconet_r101_trainval").optim.lr == 1e-5
