@@ -17,7 +17,8 @@ with torch.inference_mode():
     x_bchw = model.context.reduce(model.backbone(model.normalise(image_bchw)).c4)
     figures = liveness(model.context.core.factors(x_bchw))
 
-print(f"A {columns.shape[1]} x {rows.shape[0]} picture gives logits {tuple(logits.main_bkhw.shape)}.")
+height, width = rows.shape
+print(f"A {width} x {height} picture gives logits {tuple(logits.main_bkhw.shape)}.")
 print(
     f"Its attention, untrained: spread {figures.attention_spread:.3f} of the mean, "
     f"effective rank {figures.effective_rank:.2f}.\n"
