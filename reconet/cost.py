@@ -19,8 +19,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
+from reconet.errors import RecipeError
 from reconet.models.features import Features
 from reconet.models.segmenter import Segmenter
+
+SMALLEST = 33  # two features a side at stride 32: batch norm needs more than one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +46,8 @@ class ModelCost:
 
 def model_cost(model: Segmenter, size: tuple[int, int]) -> ModelCost:
     """Cost of a network at an input of (height, width)."""
+    if min(size) < SMALLEST:
+        raise RecipeError(f"the input must be at least {SMALLEST} x {SMALLEST}, got {size}.")
     net = copy.deepcopy(model).to("meta")
     image_bchw = torch.empty(1, 3, *size, device="meta")
     macs, saved = count(net.train(), image_bchw)

@@ -4,10 +4,12 @@ ReconetError
     RecipeError       a setting, an option or a name is unknown, mistyped or out of range
     DataError         a file is missing, unreadable, or holds labels outside its class list
     CheckpointError   weights do not fit the model they are loaded into, or cannot be read
+    TrainingError     a training cannot start here or cannot go on
     OutputError       a file cannot be written: no space, no permission, no such place
     MissingExtraError an optional part of the package is not installed
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import TypeVar
@@ -31,6 +33,10 @@ class CheckpointError(ReconetError):
     """Weights do not fit the model they are loaded into, or cannot be read."""
 
 
+class TrainingError(ReconetError):
+    """A training cannot start here or cannot go on."""
+
+
 class OutputError(ReconetError):
     """A file cannot be written: no space, no permission, no such place."""
 
@@ -39,16 +45,28 @@ class MissingExtraError(ReconetError):
     """An optional part of the package is not installed."""
 
     def __init__(self, extra: str, needed_for: str) -> None:
-        super().__init__(f"{needed_for} needs an extra: pip install 'reconet[{extra}]'.")
+        super().__init__(extra, needed_for)  # as given, so that it survives being pickled
+
+    def __str__(self) -> str:
+        extra, needed_for = self.args
+        return f"{needed_for} needs an extra: pip install 'reconet[{extra}]'."
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> RecipeError:
     """The error for a name that does not exist: what was asked, what is nearest, what exists."""
-    choices = sorted(known)
-    near = get_close_matches(name, choices, n=1)
+    choices = sorted(known, key=_natural)
+    near = get_close_matches(name, choices, n=1) or [
+        c for c in choices if name and c.startswith(name)
+    ]
     hint = f" Did you mean {near[0]!r}?" if near else ""
     exist = f" Choose from: {', '.join(choices)}." if choices else " There are none."
     return RecipeError(f"unknown {kind} {name!r}.{hint}{exist}")
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """resnet18 before resnet101."""
+    parts = re.split(r"(\d+)", text)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def pick(table: Mapping[str, T], name: str, kind: str) -> T:

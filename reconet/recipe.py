@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -33,6 +34,12 @@ def _both_sides(value: object) -> object:
     if isinstance(value, str) and "x" in value:
         return tuple(value.split("x"))
     return (value, value) if isinstance(value, int | str) else value
+
+
+def _rising(value: tuple[float, float]) -> tuple[float, float]:
+    if value[0] > value[1]:
+        raise ValueError("the first number must not be larger than the second")
+    return value
 
 
 Size = Annotated[tuple[PositiveInt, PositiveInt], BeforeValidator(_both_sides)]
@@ -59,7 +66,7 @@ class Data(Settings):
     """length of the long side that a scale of 1 means"""
     crop: Size = (512, 512)
     """height and width of a training crop"""
-    scale: tuple[PositiveFloat, PositiveFloat] = (0.5, 2.0)
+    scale: Annotated[tuple[PositiveFloat, PositiveFloat], AfterValidator(_rising)] = (0.5, 2.0)
     """range of random scales, relative to base_size"""
     flip: bool = True
     """mirror half of the pictures"""
@@ -158,7 +165,7 @@ class Train(Settings):
 class Eval(Settings):
     mode: Literal["slide", "whole"] = "slide"
     """windows of the crop's size (the paper's lineage), or the whole picture at once"""
-    scales: tuple[PositiveFloat, ...] = (1.0,)
+    scales: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)] = (1.0,)
     """probabilities are averaged over these"""
     flip: bool = False
     """... and over each picture and its mirror image"""
@@ -196,7 +203,7 @@ def override(recipe: Recipe, key: str, text: str) -> Recipe:
             return Recipe.model_validate(values)
         except ValidationError as error:
             errors.append(error)
-    raise RecipeError(_in_one_line(errors[0])) from errors[0]
+    raise RecipeError(in_one_line(errors[0])) from errors[0]
 
 
 def apply_overrides(recipe: Recipe, settings: Iterable[str]) -> Recipe:
@@ -214,7 +221,7 @@ def validate(values: object, source: str = "recipe") -> Recipe:
     try:
         return Recipe.model_validate(values)
     except ValidationError as error:
-        raise RecipeError(f"{source}: {_in_one_line(error)}") from error
+        raise RecipeError(f"{source}: {in_one_line(error)}") from error
 
 
 def read(path: Path) -> Recipe:
@@ -267,7 +274,7 @@ def _readings(text: str) -> list[object]:
         return [text]
 
 
-def _in_one_line(error: ValidationError) -> str:
+def in_one_line(error: ValidationError) -> str:
     problems = []
     for problem in error.errors():
         where = ".".join(str(part) for part in problem["loc"]) or "recipe"

@@ -1,13 +1,17 @@
 """Results as tables for a terminal. Pure: values in, a table out."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from reconet.bench import ModuleBench
+from reconet.bench_data import DataBench
 from reconet.cost import Cost, ModelCost
 from reconet.cost_paper import Row
+from reconet.data.check import Listing
+from reconet.data.dataset import DatasetInfo
+from reconet.evaluate import Evaluation
 
 MIB = 2**20
 
@@ -61,12 +65,11 @@ def paper_tables(rows: Sequence[Row]) -> list[Table]:
 
 def bench_table(title: str, results: Sequence[ModuleBench]) -> Table:
     base = results[0]
-    columns = ["core", "parameters", "MACs G", "forward ms", "", "with backward ms", ""]
-    columns += ["peak", "in training"]
+    columns = ["core", "params M", "MACs G", "fwd ms", "", "fwd+bwd ms", "", "peak", "training"]
     rows = [
         [
             r.name,
-            f"{r.params:,}",
+            f"{r.params / 1e6:.2f}",
             f"{r.macs / 1e9:.4f}",
             f"{r.forward_ms:.1f}",
             f"{r.forward_ms / base.forward_ms:.1f}x",
@@ -85,13 +88,83 @@ def bench_table(title: str, results: Sequence[ModuleBench]) -> Table:
     return result
 
 
+def bench_data_table(results: Sequence[DataBench]) -> Table:
+    names = {
+        "reconet": "this package",
+        "decode": "decoding alone",
+        "pillow": "Pillow, resize then crop",
+    }
+    return table(
+        "Training pipeline, 500 x 375 pictures, crop 512",
+        ["pipeline", "workers", "samples/s", "of decoding alone", "over Pillow"],
+        [
+            [
+                names.get(r.name, r.name),
+                str(r.workers),
+                f"{r.samples_per_second:.1f}",
+                f"{100 * r.of_decode:.0f} %",
+                f"{r.over_pillow:.1f}x",
+            ]
+            for r in results
+        ],
+    )
+
+
+def dataset_table(infos: Mapping[str, DatasetInfo]) -> Table:
+    rows = []
+    for name, info in infos.items():
+        splits = ", ".join(f"{split} {count or '?'}" for split, count in info.splits.items())
+        classes = str(len(info.classes)) if info.classes else "yours"
+        rows.append([name, info.title, classes, splits, info.licence, info.source])
+    result = table("Datasets", ["name", "what", "classes", "pictures", "licence", "source"], rows)
+    for column in result.columns:
+        column.justify = "left"
+        column.overflow = "fold"
+    return result
+
+
+def listing(content: Listing) -> Table:
+    result = table(content.title, content.columns, content.rows)
+    if content.title == "Problems":
+        for column in result.columns:
+            column.justify = "left"
+            column.overflow = "fold"
+    return result
+
+
+def score_tables(result: Evaluation) -> list[Table]:
+    figures = result.figures
+    names = {
+        "miou": "mIoU",
+        "pixel_accuracy": "pixel accuracy",
+        "mean_accuracy": "mean accuracy",
+        "frequency_weighted_iou": "frequency weighted IoU",
+    }
+    title = f"{result.dataset} {result.split}, {result.pictures} pictures; {result.protocol}"
+    overall = table(title, ["score", "%"], [[n, _percent(figures[k])] for k, n in names.items()])
+    rows = [[name, _percent(iou)] for name, iou in result.iou.items()]
+    return [table("IoU of each class", ["class", "%"], rows), overall]
+
+
+def _percent(value: float) -> str:
+    return "absent" if value != value else f"{100 * value:.2f}"
+
+
 def _cost_row(name: str, cost: Cost) -> list[str]:
     saved = f"{cost.saved_bytes / MIB:.1f}"
     return [name, f"{cost.params:,}", f"{cost.macs / 1e9:.4f}", saved]
 
 
 def _paper_table(title: str, rows: Sequence[Row]) -> Table:
-    columns = ["method", "paper G", "by its rule", "uniform", "paper MB", "by its rule", "params M"]
+    columns = [
+        "method",
+        "paper G",
+        "its rule G",
+        "uniform G",
+        "paper MB",
+        "its rule MiB",
+        "params M",
+    ]
     result = table(
         title,
         columns,

@@ -44,9 +44,7 @@ def test_the_file_tree_of_the_readme_is_that_of_the_repository() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=identify)
-def test_commands_name_verbs_that_exist(
-    page: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands_name_verbs_that_exist(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = page.read_text()
     for verb in sorted(set(re.findall(r"(?:^|`)reconet ([a-z][a-z-]*)", text, re.M))):
         assert main([verb, "--help"]) == 0, f"reconet {verb} in {page.name}"

@@ -1,3 +1,5 @@
+import pickle
+
 import pytest
 
 from reconet.errors import MissingExtraError, RecipeError, ReconetError, pick
@@ -25,3 +27,8 @@ def test_pick_makes_no_suggestion_where_nothing_is_near() -> None:
 def test_a_missing_extra_names_the_command_that_installs_it() -> None:
     assert "pip install 'reconet[export]'" in str(MissingExtraError("export", "ONNX export"))
     assert issubclass(MissingExtraError, ReconetError)
+
+
+def test_errors_survive_the_way_out_of_a_worker_process() -> None:
+    error = MissingExtraError("data", "reading .mat files")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,3 +47,7 @@ class Logits(NamedTuple):
     main_bkhw: Tensor
     aux_bkhw: Tensor | None
     extra: dict[str, Tensor]
+
+
+# torch.export.save writes down what a program returns, and needs a name for it.
+pytree._register_namedtuple(Logits, serialized_type_name="reconet.Logits")

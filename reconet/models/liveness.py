@@ -6,12 +6,15 @@ All of them come from the factors, by r-by-r matrices: the attention itself is n
 Dimensions: b batch, r rank, n the length of any axis.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from reconet.models.context.reconet import Factors
+from reconet.models.context.base import ContextModule
+from reconet.models.context.reconet import Factors, TensorReconstruction
 
 Axis = Literal["channel", "row", "column"]
 
@@ -31,6 +34,34 @@ def liveness(factors: Factors) -> Liveness:
         effective_rank=effective_rank(singular_br).mean().item(),
         lambda_spread=relative_spread(factors.weight_r).item(),
     )
+
+
+@contextmanager
+def watched(context: ContextModule, passes: int = 8) -> Iterator[list[Liveness]]:
+    """Within it, the first few passes through the context leave their figures in the list.
+
+    A context without a tensor reconstruction leaves none.
+    """
+    figures: list[Liveness] = []
+
+    def look(core: nn.Module, args: tuple[Tensor], result: Tensor) -> None:
+        if len(figures) < passes and isinstance(core, TensorReconstruction):
+            figures.append(liveness(core.factors(args[0])))
+
+    if context.core is None:
+        yield figures
+        return
+    hook = context.core.register_forward_hook(look)
+    try:
+        yield figures
+    finally:
+        hook.remove()
+
+
+def mean_liveness(figures: list[Liveness]) -> Liveness | None:
+    if not figures:
+        return None
+    return Liveness(*(sum(column) / len(figures) for column in zip(*figures, strict=True)))
 
 
 def relative_spread(value_n: Tensor) -> Tensor:

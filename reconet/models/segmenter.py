@@ -1,6 +1,6 @@
 """The whole network: picture -> backbone -> context -> classifier -> logits of its size."""
 
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 import torch
 from pydantic import TypeAdapter, ValidationError
@@ -14,7 +14,9 @@ from reconet.models.features import Logits
 from reconet.models.head import AuxiliaryHead, classifier
 from reconet.models.layers import resize
 from reconet.models.weights import load_backbone
-from reconet.recipe import Recipe
+from reconet.recipe import Data, Model, Recipe, in_one_line
+
+T = TypeVar("T", Data, Model)
 
 # Of ImageNet, for RGB in 0..1: what the public backbone weights were trained with.
 MEAN = (0.485, 0.456, 0.406)
@@ -40,6 +42,8 @@ class Segmenter(nn.Module):
         self.register_buffer("std_c11", torch.tensor(STD).view(3, 1, 1), persistent=False)
 
     def forward(self, image_bchw: Tensor) -> Logits:
+        if image_bchw.ndim != 4 or image_bchw.shape[1] != 3:
+            raise ValueError(f"takes RGB pictures (b, 3, h, w), got {tuple(image_bchw.shape)}")
         size = (image_bchw.shape[2], image_bchw.shape[3])
         features = self.backbone(self.normalise(image_bchw))
         context = self.context(features)
@@ -75,35 +79,53 @@ def create_model(
     `crop` is the (height, width) that it will be trained at: some contexts size weights by it. The
     network then runs at any size. `weights` are the backbone's: "imagenet", a hub id or a file.
     """
-    if num_classes < 1:
-        raise RecipeError(f"num_classes must be at least 1, got {num_classes}.")
-    context_class = pick(CONTEXTS, name, "context")
-    checked = _checked_options(name, options)
-    net = ResNet(backbone, stem=stem, stride_on=stride_on, output_stride=output_stride, width=width)
-    if weights is not None:
-        load_backbone(net, weights)
-    stages = net.stages((crop, crop) if isinstance(crop, int) else crop)
-    context = context_class(stages, num_classes=num_classes, **checked)
-    return Segmenter(net, context, num_classes=num_classes, aux=aux)
+    settings = _checked(
+        Model,
+        backbone=backbone,
+        stem=stem,
+        stride_on=stride_on,
+        output_stride=output_stride,
+        width=width,
+        weights=weights,
+        context=name,
+        options=options,
+        aux=aux,
+    )
+    return _build(settings, _checked(Data, name="", crop=crop).crop, num_classes)
 
 
 def build_model(recipe: Recipe, num_classes: int, *, pretrained: bool = True) -> Segmenter:
     """The network of a recipe; with pretrained=False its weights are not looked for."""
     model = recipe.model
-    options = dict(model.options) if model.rank is None else {**model.options, "rank": model.rank}
-    return create_model(
-        model.context,
-        num_classes=num_classes,
-        backbone=model.backbone,
-        crop=recipe.data.crop,
-        stem=model.stem,
-        stride_on=model.stride_on,
-        output_stride=model.output_stride,
-        width=model.width,
-        aux=model.aux,
-        weights=model.weights if pretrained else None,
-        **options,
+    if not pretrained:
+        model = model.model_copy(update={"weights": None})
+    return _build(model, recipe.data.crop, num_classes)
+
+
+def _build(settings: Model, crop: tuple[int, int], num_classes: int) -> Segmenter:
+    if num_classes < 1:
+        raise RecipeError(f"num_classes must be at least 1, got {num_classes}.")
+    context_class = pick(CONTEXTS, settings.context, "context")
+    rank = {} if settings.rank is None else {"rank": settings.rank}
+    options = _checked_options(settings.context, {**settings.options, **rank})
+    net = ResNet(
+        settings.backbone,
+        stem=settings.stem,
+        stride_on=settings.stride_on,
+        output_stride=settings.output_stride,
+        width=settings.width,
     )
+    if settings.weights is not None:
+        load_backbone(net, settings.weights)
+    context = context_class(net.stages(crop), num_classes=num_classes, **options)
+    return Segmenter(net, context, num_classes=num_classes, aux=settings.aux)
+
+
+def _checked(kind: type[T], **values: Any) -> T:
+    try:
+        return kind(**values)
+    except ValidationError as error:
+        raise RecipeError(in_one_line(error)) from error
 
 
 def _checked_options(name: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def _find(net: ResNet, source: str) -> Path:
     path = Path(source)
     if path.is_file():
         return path
-    if path.suffix in {".safetensors", ".pth", ".pt"}:
+    if path.is_dir() or path.suffix in {".safetensors", ".pth", ".pt"}:
         raise CheckpointError(f"no weight file {source}.")
     if source != "imagenet":
         return _download(source if "/" in source else f"timm/{source}")

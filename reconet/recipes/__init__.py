@@ -11,7 +11,17 @@ from pathlib import Path
 
 from reconet.errors import RecipeError, pick
 from reconet.recipe import Recipe, read
-from reconet.recipes import ade20k, cityscapes, coco, cocostuff, pcontext, scenes, siftflow, voc12
+from reconet.recipes import (
+    ade20k,
+    cityscapes,
+    coco,
+    cocostuff,
+    folder,
+    pcontext,
+    scenes,
+    siftflow,
+    voc12,
+)
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
     "ade20k/reconet_r50": ade20k.reconet_r50,
@@ -22,6 +32,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "coco/reconet_r101": coco.reconet_r101,
     "coco/reconet_r152": coco.reconet_r152,
     "cocostuff/reconet_r101": cocostuff.reconet_r101,
+    "folder/reconet": folder.reconet,
     "pcontext/reconet_r101": pcontext.reconet_r101,
     "scenes/fcn": scenes.fcn,
     "scenes/reconet": scenes.reconet,

@@ -23,7 +23,13 @@ def fcn() -> Recipe:
 def tiny() -> Recipe:
     """seconds: for trying things out"""
     return Recipe(
-        data=Data(name="scenes", base_size=64, crop=(64, 64), workers=0),
+        data=Data(
+            name="scenes",
+            base_size=64,
+            crop=(64, 64),
+            workers=0,
+            options={"size": [64, 64], "train": 64, "val": 8},
+        ),
         model=Model(backbone="resnet18", width=0.125, rank=4),
         optim=Optim(lr=0.02, head_lr_factor=1.0),
         train=Train(steps=20, batch=4, save_every=5, eval_every=10),

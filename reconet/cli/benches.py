@@ -1,0 +1,65 @@
+"""Verbs that measure."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from reconet.cli.common import Json, busy, parse_size, report
+
+
+def module(
+    rank: Annotated[int, typer.Option(min=1, help="Rank of the reconstruction.")] = 64,
+    channels: Annotated[int, typer.Option(min=1, help="Channels of the map.")] = 512,
+    size: Annotated[str, typer.Option(metavar="HxW", help="Size of the map.")] = "64x64",
+    repeats: Annotated[int, typer.Option(min=1, help="Rounds; the median counts.")] = 15,
+    as_json: Json = False,
+) -> None:
+    """RecoNet's core (TGM + TRM) as one product per axis, against the published loop over ranks.
+
+    Times are medians over rounds in which all take turns. Memory is counted in units of the input
+    map: the most that is alive at once, beside the input, the weights and their gradients.
+
+    \b
+    Examples:
+      reconet bench module
+      reconet bench module --rank 16 --size 64x128 --json
+    """
+    from reconet import tables
+    from reconet.bench import bench_module
+
+    height, width = parse_size(size)
+    with busy("measuring, up to a minute ..."):
+        results = bench_module(channels=channels, size=(height, width), rank=rank, repeats=repeats)
+    fast, loop = results
+    values = {
+        "map": [channels, height, width],
+        "rank": rank,
+        "cores": [asdict(result) for result in results],
+        "forward_speedup": loop.forward_ms / fast.forward_ms,
+        "forward_backward_speedup": loop.forward_backward_ms / fast.forward_backward_ms,
+    }
+    title = f"One {channels} x {height} x {width} map, rank {rank}"
+    report(values, [tables.bench_table(title, results)], as_json)
+
+
+def data(
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds; the median counts.")] = 5,
+    as_json: Json = False,
+) -> None:
+    """The training pipeline against decoding alone, and against a plain Pillow pipeline.
+
+    On generated 500 x 375 pictures with labels, crop 512, with 1 and 2 worker processes.
+
+    \b
+    Examples:
+      reconet bench data
+      reconet bench data --rounds 9 --json
+    """
+    from reconet import tables
+    from reconet.bench_data import bench_data
+
+    with busy("measuring, about a minute ..."):
+        results = bench_data(rounds=rounds)
+    values = {"pipelines": [asdict(result) for result in results]}
+    report(values, [tables.bench_data_table(results)], as_json)

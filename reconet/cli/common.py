@@ -1,0 +1,69 @@
+"""What several verbs share: options, and how results are printed."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from reconet.errors import RecipeError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from reconet.recipe import Recipe
+
+RecipeName = Annotated[
+    str, typer.Argument(metavar="RECIPE", help="A name of `reconet recipes`, or a saved recipe.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda, cuda:1, ...")]
+
+
+def resolve(name: str, settings: list[str] | None) -> "Recipe":
+    """A recipe by its name or file, with --set applied."""
+    from reconet.recipe import apply_overrides
+    from reconet.recipes import find
+
+    return apply_overrides(find(name), settings or [])
+
+
+def parse_size(text: str, option: str = "--size") -> tuple[int, int]:
+    parts = text.split("x") if "x" in text else [text, text]
+    if len(parts) != 2 or not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise RecipeError(
+            f"{option} takes a number or HEIGHTxWIDTH, such as 512x1024, got {text!r}."
+        )
+    return int(parts[0]), int(parts[1])
+
+
+def report(values: dict[str, Any], shown: Sequence["RenderableType"], as_json: bool) -> None:
+    """Print figures, for a person or for a program."""
+    if as_json:
+        print_json(values)
+        return
+    from rich.console import Console
+
+    # Into a pipe or a file a table is as wide as it needs to be.
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    for one in shown:
+        console.print(one)
+
+
+@contextmanager
+def busy(text: str) -> Iterator[None]:
+    """Say on a terminal what takes so long."""
+    from rich.console import Console
+
+    with Console(stderr=True).status(text):
+        yield
+
+
+def print_json(values: object) -> None:
+    print(json.dumps(values, indent=2))

@@ -1,0 +1,91 @@
+"""The verb about costs."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from reconet.cli.common import Json, Set, parse_size, report, resolve
+from reconet.errors import RecipeError, pick
+
+if TYPE_CHECKING:
+    from reconet.recipe import Recipe
+
+
+def cost(
+    recipe: Annotated[
+        str, typer.Argument(metavar="[RECIPE]", help="Whose network; see `reconet recipes`.")
+    ] = "voc12/reconet_r101",
+    settings: Set = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Context on the recipe's backbone; repeat it to compare."
+        ),
+    ] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(metavar="HxW", help="Input, e.g. 512 or 512x1024; by default the crop."),
+    ] = None,
+    classes: Annotated[
+        int | None, typer.Option(min=1, help="Number of classes; by default the dataset's.")
+    ] = None,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="The paper's cost tables, beside ours.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Parameters, multiply-adds and memory of a network; exact, without running it.
+
+    \b
+    Examples:
+      reconet cost                                       RecoNet, ResNet-101, 512 x 512
+      reconet cost --model reconet --model fcn           several contexts, one backbone
+      reconet cost cityscapes/reconet_r50 --size 1024x2048 --classes 19
+      reconet cost --set model.rank=32 --json
+      reconet cost --paper                               the paper's tables, recomputed
+    """
+    from reconet import tables
+
+    if paper:
+        if settings or model or size or classes:
+            raise RecipeError("--paper prints fixed tables; it goes with --json only.")
+        from reconet.cost_paper import paper_rows
+
+        rows = paper_rows()
+        report({"rows": [asdict(row) for row in rows]}, tables.paper_tables(rows), as_json)
+        return
+
+    import torch
+
+    from reconet.cost import model_cost
+    from reconet.data import DATASETS
+    from reconet.models.segmenter import build_model
+
+    resolved = resolve(recipe, settings)
+    height, width = parse_size(size) if size is not None else resolved.data.crop
+    classes = classes or len(pick(DATASETS, resolved.data.name, "dataset").info.classes) or 21
+    costs = {}
+    for name in model or [resolved.model.context]:
+        one = _with_context(resolved, name)
+        with torch.device("meta"):
+            net = build_model(one, classes, pretrained=False)
+        costs[name] = model_cost(net, (height, width))
+    where = f"{resolved.model.backbone}, one {height} x {width} picture, {classes} classes"
+    values = {
+        "input": [height, width],
+        "classes": classes,
+        "models": {n: asdict(c) for n, c in costs.items()},
+    }
+    shown = [tables.model_table(f"{name}, {where}", one) for name, one in costs.items()]
+    if len(costs) > 1:
+        shown = [tables.models_table(where, costs)]
+    report(values, shown, as_json)
+
+
+def _with_context(recipe: "Recipe", name: str) -> "Recipe":
+    """Another context on the same backbone; the options of the first one are not its own."""
+    if name == recipe.model.context:
+        return recipe
+    update: dict[str, Any] = {"context": name, "rank": None, "options": {}}
+    return recipe.model_copy(update={"model": recipe.model.model_copy(update=update)})

@@ -1,0 +1,174 @@
+"""Verbs about datasets."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from reconet.cli.common import Json, Set, print_json, report
+
+if TYPE_CHECKING:
+    from reconet.data.dataset import Dataset
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A dataset of `reconet data list`.")]
+Root = Annotated[
+    Path | None, typer.Option(help="Where its files are; by default $RECONET_DATA/<name>.")
+]
+Workers = Annotated[
+    int | None, typer.Option(min=0, help="Processes; by default one for each core.")
+]
+
+
+def list_(as_json: Json = False) -> None:
+    """What datasets exist: classes, pictures, licence, and where to get them.
+
+    \b
+    Examples:
+      reconet data list
+      reconet data list --json
+    """
+    from reconet import tables
+    from reconet.data import DATASETS
+
+    infos = {name: kind.info for name, kind in DATASETS.items()}
+    values = {
+        name: {
+            "title": info.title,
+            "classes": list(info.classes),
+            "splits": dict(info.splits),
+            "licence": info.licence,
+            "source": info.source,
+            "layout": list(info.layout),
+            "prepare": DATASETS[name].prepare is not None,
+        }
+        for name, info in infos.items()
+    }
+    report(values, [tables.dataset_table(infos)], as_json)
+
+
+def prepare(
+    name: Name,
+    root: Root = None,
+    source: Annotated[
+        Path | None, typer.Option(help="Where the files to convert are, if not near the root.")
+    ] = None,
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Convert what has to be converted, once; a second call goes on where the first stopped.
+
+    \b
+    voc12     SBD .mat files + VOC labels -> SegmentationClassAug and the trainaug list
+    pcontext  .mat files or the detail API's json -> label PNGs
+    coco      instances json -> label PNGs with the classes of VOC
+
+    \b
+    Examples:
+      reconet data prepare voc12 --root /data/voc --source /data/benchmark_RELEASE
+      reconet data prepare coco --root /data/coco --workers 8
+    """
+    from reconet.data import DATASETS, prepare_dataset
+
+    with _bar("prepare") as progress:
+        done = prepare_dataset(name, root, source=source, workers=workers, progress=progress)
+    official = DATASETS[name].info.splits if name in DATASETS else {}
+    values = {
+        "written": done.done,
+        "already_there": done.skipped,
+        "splits": {
+            split: {"pictures": pictures, "official": official.get(split)}
+            for split, pictures in done.counts.items()
+        },
+    }
+    if as_json:
+        print_json(values)
+        return
+    print(f"{name}: {done.done} files written, {done.skipped} were there already")
+    for split, pictures in done.counts.items():
+        known = official.get(split)
+        note = "" if known in {None, pictures} else f" (officially {known})"
+        print(f"  {split}: {pictures} pictures{note}")
+
+
+def check(
+    name: Name,
+    root: Root = None,
+    settings: Set = None,
+    split: Annotated[
+        list[str] | None, typer.Option(help="Only this split; may be repeated.")
+    ] = None,
+    subset: Annotated[
+        bool, typer.Option("--subset", help="The files are a part of the dataset.")
+    ] = False,
+    sheet: Annotated[
+        Path | None, typer.Option(help="Write a PNG of a few pictures under their labels.")
+    ] = None,
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Open every picture and label and report everything that is wrong; exit code 1 if anything is.
+
+    \b
+    Examples:
+      reconet data check voc12 --root /data/voc
+      reconet data check scenes --sheet scenes.png
+      reconet data check folder --root /data/mine --set 'data.options.classes=["cell","wall"]'
+    """
+    from rich.console import Console
+
+    from reconet import tables
+    from reconet.data.check import check as run_check
+    from reconet.data.check import contact_sheet
+
+    splits = _splits(name, root, settings, split)
+    with _bar("check") as progress:
+        result = run_check(splits, subset=subset, workers=workers, progress=progress)
+    if sheet is not None:
+        contact_sheet(splits[0], sheet)
+    report(result.as_dict(), [tables.listing(one) for one in result.listings()], as_json)
+    if not as_json:
+        console = Console(soft_wrap=True, highlight=False)
+        for proposal in result.proposals:
+            console.print(str(proposal), markup=False)
+        console.print("nothing is wrong" if result.ok else f"{len(result.problems)} problems")
+        if sheet is not None:
+            console.print(f"pictures: {sheet}", markup=False)
+    if not result.ok:
+        raise typer.Exit(1)
+
+
+def _splits(
+    name: str, root: Path | None, settings: list[str] | None, wanted: list[str] | None
+) -> "list[Dataset]":
+    """The splits that are there, or those that are asked for."""
+    from reconet.data import DATASETS, open_dataset
+    from reconet.errors import DataError, pick
+    from reconet.recipe import Data, Recipe, Train, apply_overrides
+
+    kind = pick(DATASETS, name, "dataset")
+    base = Recipe(data=Data(name=name, root=root), train=Train(steps=1))
+    data = apply_overrides(base, settings or []).data
+    if wanted:
+        return [open_dataset(name, split, data.root, data.options) for split in wanted]
+    found, missing = [], None
+    for split in kind.info.splits:
+        try:
+            found.append(open_dataset(name, split, data.root, data.options))
+        except DataError as error:
+            missing = missing or error
+    if not found and missing is not None:
+        raise missing
+    return found
+
+
+@contextmanager
+def _bar(what: str) -> Iterator[Callable[[int, int], object]]:
+    """A progress bar on stderr; what it gives takes (done, in all)."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task(what, total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)

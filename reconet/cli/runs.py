@@ -1,0 +1,84 @@
+"""Verbs about training runs."""
+
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reconet.cli.common import Device, Json, RecipeName, Set, report, resolve
+from reconet.errors import TrainingError
+
+Run = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A run directory, or its best.safetensors.")
+]
+
+
+def train(
+    recipe: RecipeName,
+    settings: Set = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Run directory; by default runs/<recipe>-<date-time>.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the last checkpoint, if there is one.")
+    ] = False,
+    device: Device = "auto",
+) -> None:
+    """Train a recipe. Ctrl-C saves and stops; --resume goes on, bit for bit as without the stop.
+
+    \b
+    Examples:
+      reconet train scenes/reconet
+      reconet train voc12/reconet_r50 --set data.root=/data/voc --out runs/voc
+      reconet train runs/voc --resume
+      torchrun --nproc-per-node 8 -m reconet train voc12/reconet_r101 --out runs/voc
+    """
+    directory = out or _directory(recipe, resume)
+    resolved = resolve(recipe, settings)
+    from reconet.engine.run import run_training
+
+    outcome = run_training(resolved, directory, resume=resume, device=device)
+    where = f"{outcome.directory} at step {outcome.step} of {outcome.steps}"
+    if outcome.stopped_by is not None and not outcome.finished:
+        print(f"stopped: {where}; go on with --resume", file=sys.stderr)
+        raise typer.Exit(128 + outcome.stopped_by)
+    print(f"finished: {where}", file=sys.stderr)
+
+
+def evaluate(
+    run: Run,
+    split: Annotated[
+        str | None, typer.Option(help="Split to score on; by default the recipe's.")
+    ] = None,
+    root: Annotated[
+        Path | None, typer.Option(help="Where the dataset is, if not where it was trained.")
+    ] = None,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Scores of a trained network: mIoU, accuracies, and the IoU of every class.
+
+    \b
+    Examples:
+      reconet evaluate runs/first
+      reconet evaluate runs/voc --split train --json
+    """
+    from reconet import tables
+    from reconet.evaluate import evaluate_run
+
+    result = evaluate_run(run, split=split, root=root, device=device)
+    if result is None:  # another process of this evaluation reports
+        return
+    report(result.as_dict(), tables.score_tables(result), as_json)
+
+
+def _directory(recipe: str, resume: bool) -> Path:
+    """Where a run goes if --out does not say."""
+    if resume and (Path(recipe) / "recipe.json").is_file():
+        return Path(recipe)
+    if resume:
+        raise TrainingError("--resume needs --out, the run directory to go on with.")
+    name = Path(recipe).stem if recipe.endswith(".json") else recipe.strip("/").replace("/", "-")
+    return Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"

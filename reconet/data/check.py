@@ -1,0 +1,373 @@
+"""Look at every picture and label of a dataset, before a training does.
+
+Everything that is wrong is collected, with its file, its label values and their pixel counts,
+instead of stopping at the first. Where the labels as a whole show a known mistake, a label_map
+that mends it is proposed.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from multiprocessing import get_context
+from os import cpu_count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
+from PIL import Image as Pillow
+
+from reconet.data.dataset import IGNORE, Dataset, FileDataset, Label, Sample
+from reconet.data.draw import PAPER, Tile, fit, overlay, sheet
+from reconet.data.images import read_index
+from reconet.data.labels import IllegalLabelError
+from reconet.errors import DataError, ReconetError
+from reconet.files import write_atomic
+
+Progress = Callable[[int, int], object]  # pictures done, pictures in all
+ALL = "(all)"  # where a problem is not of one picture
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    split: str
+    name: str
+    text: str  # names the file, and the worst values
+    values: Mapping[int, int] = field(default_factory=dict)  # label value -> number of pixels
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """A label_map for data.options that would make the labels fit the classes."""
+
+    reason: str
+    label_map: Mapping[int, int]
+
+    def __str__(self) -> str:
+        setting = json.dumps({str(value): label for value, label in self.label_map.items()})
+        return f"{self.reason}. Try --set 'data.options.label_map={setting}'."
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitReport:
+    split: str
+    pictures: int
+    official: int | None
+    labelled: int  # pictures with at least one labelled pixel
+    broken: int
+    void_pixels: int
+    pixels_k: tuple[int, ...]
+    pictures_k: tuple[int, ...]
+
+
+class Listing(NamedTuple):
+    """A table of plain text."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    dataset: str
+    classes: tuple[str, ...]
+    splits: tuple[SplitReport, ...]
+    problems: tuple[Problem, ...]
+    proposals: tuple[Proposal, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {"ok": self.ok, **asdict(self)}
+
+    def listings(self) -> list[Listing]:
+        """The report as tables: the splits, the classes, and the problems if there are any."""
+        tables = [self._split_listing(), self._class_listing()]
+        rows = [(problem.split, problem.name, problem.text) for problem in self.problems]
+        if rows:
+            tables.append(Listing("Problems", ("split", "picture", "problem"), rows))
+        return tables
+
+    def _split_listing(self) -> Listing:
+        columns = ("split", "pictures", "official", "labelled", "broken", "void")
+        rows = [
+            (
+                one.split,
+                f"{one.pictures:,}",
+                "-" if one.official is None else f"{one.official:,}",
+                f"{one.labelled:,}",
+                f"{one.broken:,}",
+                _percent(one.void_pixels, one.void_pixels + sum(one.pixels_k)),
+            )
+            for one in self.splits
+        ]
+        return Listing(self.dataset, columns, rows)
+
+    def _class_listing(self) -> Listing:
+        columns = ["class"]
+        for one in self.splits:
+            columns += [f"{one.split}: pictures", "pixels"]
+        rows = []
+        for index, name in enumerate(self.classes):
+            row = [f"{index} {name}"]
+            for one in self.splits:
+                share = _percent(one.pixels_k[index], sum(one.pixels_k))
+                row += [f"{one.pictures_k[index]:,}", share]
+            rows.append(tuple(row))
+        return Listing("Classes", tuple(columns), rows)
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.2f} %" if whole else "-"
+
+
+class Finding(NamedTuple):
+    """What one picture has: pixels of each label, of each number in its file, what is wrong."""
+
+    labels: dict[int, int]
+    numbers: dict[int, int]
+    problem: Problem | None
+
+
+def check(
+    datasets: Sequence[Dataset],
+    *,
+    subset: bool = False,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Check splits of one dataset; with `subset` they may have fewer pictures than officially.
+
+    0 workers: in this process; None: one for each core.
+    """
+    info = datasets[0].info
+    tasks = [(place, i) for place, dataset in enumerate(datasets) for i in range(len(dataset))]
+    found: list[list[Finding]] = [[] for _ in datasets]
+    for number, (task, finding) in enumerate(
+        zip(tasks, _inspect_all(datasets, tasks, workers), strict=True), 1
+    ):
+        found[task[0]].append(finding)
+        if progress is not None:
+            progress(number, len(tasks))
+    everything = [finding for findings in found for finding in findings]
+    problems = [*_count_problems(datasets, subset), *_shared_problems(datasets)]
+    problems += [finding.problem for finding in everything if finding.problem is not None]
+    mask_problem, proposals = _propose(everything, len(info.classes))
+    return Report(
+        dataset=info.name,
+        classes=info.classes,
+        splits=tuple(map(_split_report, datasets, found)),
+        problems=(*problems, *mask_problem),
+        proposals=proposals,
+    )
+
+
+def _inspect_all(
+    datasets: Sequence[Dataset], tasks: Sequence[tuple[int, int]], workers: int | None
+) -> Iterator[Finding]:
+    work = partial(_inspect_task, datasets)
+    workers = min(cpu_count() or 1, 1 + len(tasks) // 64) if workers is None else workers
+    if workers == 0:
+        yield from map(work, tasks)
+        return
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), _start, (datasets,))
+    try:
+        chunk = max(1, min(32, len(tasks) // (4 * workers)))
+        yield from pool.map(_inspect_here, tasks, chunksize=chunk)
+    except BrokenProcessPool as error:
+        raise DataError(
+            "a worker process was ended, perhaps for want of memory; try fewer workers."
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+_here: list[Dataset] = []  # of a worker process: sent once, not with each task
+
+
+def _start(datasets: Sequence[Dataset]) -> None:
+    cv2.setNumThreads(0)
+    _here[:] = datasets
+
+
+def _inspect_here(task: tuple[int, int]) -> Finding:
+    return _inspect_task(_here, task)
+
+
+def _inspect_task(datasets: Sequence[Dataset], task: tuple[int, int]) -> Finding:
+    place, index = task
+    return inspect(datasets[place], index)
+
+
+def inspect(dataset: Dataset, index: int) -> Finding:
+    """Look at one picture. What concerns all pictures alike, as a missing extra, is raised."""
+    problem = partial(Problem, split=dataset.split, name=dataset.name(index))
+    try:
+        sample = dataset[index]
+    except IllegalLabelError as error:
+        numbers = _numbers(dataset, index) or dict(error.counts)
+        return Finding({}, numbers, problem(text=str(error), values=dict(error.counts)))
+    except DataError as error:
+        return Finding({}, {}, problem(text=str(error)))
+    except ReconetError as error:
+        raise DataError(str(error)) from None  # of a kind that can travel between processes
+    if isinstance(dataset, FileDataset) and dataset.pairs[index].label is None:
+        return Finding({}, {}, None)
+    labels = _histogram(sample.label_hw)
+    wrong = _wrong(sample, labels, len(dataset.info.classes))
+    if wrong is not None:
+        text, values = wrong
+        return Finding({}, labels, problem(text=text, values=values))
+    return Finding(labels, _numbers(dataset, index) if set(labels) <= {0, IGNORE} else {}, None)
+
+
+def _wrong(
+    sample: Sample, labels: Mapping[int, int], num_classes: int
+) -> tuple[str, dict[int, int]] | None:
+    """What a dataset that checks nothing itself may have let through."""
+    name, image_hwc, label_hw = sample
+    if label_hw.shape != image_hwc.shape[:2]:
+        sizes = [f"{w} x {h}" for h, w in (label_hw.shape, image_hwc.shape[:2])]
+        return f"the label of {name} is {sizes[0]} but its picture {sizes[1]} (width x height).", {}
+    values = {v: n for v, n in labels.items() if v >= num_classes and v != IGNORE}
+    if not values:
+        return None
+    shown = ", ".join(f"{value} ({pixels} pixels)" for value, pixels in values.items())
+    return f"{name} holds labels outside the {num_classes} classes: {shown}.", values
+
+
+def _histogram(label_hw: Label) -> dict[int, int]:
+    pixels_n = np.bincount(label_hw.ravel(), minlength=256)
+    return {int(value): int(pixels_n[value]) for value in np.flatnonzero(pixels_n)}
+
+
+def _numbers(dataset: Dataset, index: int) -> dict[int, int]:
+    """The numbers in the label file itself, where it is a file of numbers."""
+    path = dataset.pairs[index].label if isinstance(dataset, FileDataset) else None
+    if path is None:
+        return {}
+    try:
+        return _histogram(read_index(path))
+    except DataError:
+        return {}
+
+
+def _split_report(dataset: Dataset, findings: Sequence[Finding]) -> SplitReport:
+    pixels: Counter[int] = Counter()
+    pictures: Counter[int] = Counter()
+    for finding in findings:
+        pixels.update(finding.labels)
+        pictures.update(finding.labels.keys())
+    classes = range(len(dataset.info.classes))
+    return SplitReport(
+        split=dataset.split,
+        pictures=len(dataset),
+        official=dataset.info.splits.get(dataset.split),
+        labelled=sum(bool(finding.labels.keys() - {IGNORE}) for finding in findings),
+        broken=sum(finding.problem is not None for finding in findings),
+        void_pixels=pixels[IGNORE],
+        pixels_k=tuple(pixels[index] for index in classes),
+        pictures_k=tuple(pictures[index] for index in classes),
+    )
+
+
+def _count_problems(datasets: Sequence[Dataset], subset: bool) -> Iterator[Problem]:
+    for dataset in datasets:
+        official, count = dataset.info.splits.get(dataset.split), len(dataset)
+        if official is not None and (count > official or (count < official and not subset)):
+            hint = "" if count > official else " For a part of the dataset, say --subset."
+            text = f"{count} pictures, where there are officially {official}.{hint}"
+            yield Problem(split=dataset.split, name=ALL, text=text)
+        names = Counter(dataset.name(index) for index in range(count))
+        for name, times in names.items():
+            if times > 1:
+                text = f"{name} is in this split {times} times."
+                yield Problem(split=dataset.split, name=name, text=text)
+
+
+def _shared_problems(datasets: Sequence[Dataset]) -> Iterator[Problem]:
+    by_split = {dataset.split: dataset for dataset in datasets}
+    for first, second in datasets[0].info.disjoint:
+        if first in by_split and second in by_split:
+            shared = _shared(by_split[first], by_split[second])
+            for name in shared:
+                text = f"{name} is in {first} and in {second}, which must not share a picture."
+                yield Problem(split=f"{first}, {second}", name=name, text=text)
+
+
+def _shared(first: Dataset, second: Dataset) -> list[str]:
+    """The names in both; two different files may have one name, as 1.jpg in two folders."""
+    places = {first.name(index): index for index in range(len(first))}
+    return [
+        name
+        for index, name in enumerate(second.name(i) for i in range(len(second)))
+        if name in places and _same_picture(first, places[name], second, index)
+    ]
+
+
+def _same_picture(first: Dataset, i: int, second: Dataset, j: int) -> bool:
+    if not (isinstance(first, FileDataset) and isinstance(second, FileDataset)):
+        return True
+    one, other = first.pairs[i].image, second.pairs[j].image
+    try:
+        return one == other or one.read_bytes() == other.read_bytes()
+    except OSError:  # a missing file is a problem of its own
+        return False
+
+
+def _propose(
+    findings: Sequence[Finding], num_classes: int
+) -> tuple[list[Problem], tuple[Proposal, ...]]:
+    """Known mistakes that only the labels of all pictures together show."""
+    labels: Counter[int] = Counter()
+    numbers: Counter[int] = Counter()
+    illegal: set[int] = set()
+    for finding in findings:
+        labels.update(finding.labels)
+        numbers.update(finding.numbers or finding.labels)
+        illegal.update(finding.problem.values if finding.problem is not None else ())
+    if num_classes == 2 and len(numbers) == 2 and set(labels) <= {0, IGNORE}:
+        low, high = sorted(numbers)
+        proposal = Proposal(
+            reason=f"the masks hold {low} and {high}, for two classes", label_map={low: 0, high: 1}
+        )
+        if illegal:
+            return [], (proposal,)
+        text = (
+            f"all labels are 0 or void: {high} in the masks means 'not labelled', class 1 is none."
+        )
+        return [Problem(split=ALL, name=ALL, text=text, values=dict(numbers))], (proposal,)
+    if illegal == {num_classes} and set(numbers) <= {*range(num_classes + 1), IGNORE}:
+        label_map = {0: IGNORE} | {n: n - 1 for n in range(1, num_classes + 1)} | {IGNORE: IGNORE}
+        start = "0, which is one too many" if 0 in numbers else "1"
+        reason = f"the labels of {num_classes} classes run to {num_classes} from {start}"
+        return [], (Proposal(reason=f"{reason}; if 0 is void", label_map=label_map),)
+    return [], ()
+
+
+def contact_sheet(dataset: Dataset, path: Path, count: int = 8) -> None:
+    """Write a PNG of a few pictures, each beside itself under its labels, with a legend."""
+    info = dataset.info
+    tiles, seen = [], set()
+    for index in np.linspace(0, len(dataset) - 1, min(count, len(dataset))).astype(int).tolist():
+        try:
+            name, image_hwc, label_hw = dataset[index]
+        except DataError:
+            tiles.append(Tile(f"{dataset.name(index)}: cannot be read", []))
+            continue
+        painted_hwc = overlay(image_hwc, label_hw, info.palette, alpha=0.6)
+        tiles.append(Tile(name, [fit(image_hwc, 280, 210), fit(painted_hwc, 280, 210)]))
+        seen.update(np.unique(label_hw).tolist())
+    legend = [(info.classes[label], info.palette[label]) for label in sorted(seen - {IGNORE})]
+    if IGNORE in seen:
+        legend.append(("(not labelled)", PAPER))
+    page = Pillow.fromarray(sheet(tiles, legend))
+    write_atomic(path, lambda file: page.save(file, format="PNG"))

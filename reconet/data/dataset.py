@@ -1,0 +1,97 @@
+"""What a dataset is to the rest of the package: named samples, classes, and an index.
+
+Every dataset delivers RGB uint8 pictures and uint8 labels 0..k-1, with 255 for "not labelled".
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reconet.data.images import read_image
+from reconet.errors import DataError
+
+IGNORE = 255  # not -1: label files are 8-bit images, and 255 survives being written to one
+
+Image = NDArray[np.uint8]  # hwc, RGB
+Label = NDArray[np.uint8]  # hw
+Colour = tuple[int, int, int]
+
+
+class Sample(NamedTuple):
+    name: str  # unique in its split; what messages, logs and submissions call it
+    image_hwc: Image
+    label_hw: Label
+
+
+class Pair(NamedTuple):
+    """One picture on disk; without a label where the test set keeps them secret."""
+
+    name: str
+    image: Path
+    label: Path | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetInfo:
+    """What is known of a dataset before any of its files is opened."""
+
+    name: str
+    title: str
+    classes: tuple[str, ...]
+    palette: tuple[Colour, ...]
+    splits: Mapping[str, int | None]  # the official number of pictures, or None if there is none
+    disjoint: tuple[tuple[str, str], ...] = ()  # pairs of splits that must not share a picture
+    layout: tuple[str, ...] = ()  # what is expected under the root, one line each
+    licence: str = ""
+    source: str = ""  # where to get it
+    notes: tuple[str, ...] = field(default=())
+
+
+class Dataset(Protocol):
+    """An indexed set of samples, cheap to open and to send to a worker process."""
+
+    @property
+    def info(self) -> DatasetInfo: ...
+    @property
+    def split(self) -> str: ...
+    def __len__(self) -> int: ...
+    def name(self, index: int) -> str: ...
+    def __getitem__(self, index: int) -> Sample: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileDataset:
+    """Pairs of files and the one function that knows how this dataset writes its labels."""
+
+    info: DatasetInfo
+    split: str
+    pairs: Sequence[Pair]
+    read_label: Callable[[Path], Label]
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def name(self, index: int) -> str:
+        return self.pairs[index].name
+
+    def __getitem__(self, index: int) -> Sample:
+        """Read a sample; where the split has no labels, all of it is IGNORE."""
+        name, image_path, label_path = self.pairs[index]
+        image_hwc = read_image(image_path)
+        if label_path is None:
+            return Sample(name, image_hwc, np.full(image_hwc.shape[:2], IGNORE, np.uint8))
+        label_hw = self.read_label(label_path)
+        if label_hw.shape != image_hwc.shape[:2]:
+            raise DataError(
+                f"{label_path} is {_size(label_hw)} but its picture {image_path} is "
+                f"{_size(image_hwc)}."
+            )
+        return Sample(name, image_hwc, label_hw)
+
+
+def _size(array: NDArray[np.uint8]) -> str:
+    return f"{array.shape[1]} x {array.shape[0]} (width x height)"

@@ -1,0 +1,145 @@
+"""Reading pictures and label files from disks that nobody has checked.
+
+Whatever is wrong with a file, missing, cut off, not a picture, or a small file that unpacks to
+gigabytes, it is a DataError of one line that names the file.
+
+EXIF orientation is *not* applied: the label files of the public datasets are in the raw order of
+pixels, and turning the picture alone would tear the pair apart.
+
+JPEGs and RGB PNGs are decoded by OpenCV, which is faster than Pillow and gives the same pixels;
+labels by Pillow, which knows palettes. OpenCV returns a cut-off JPEG half grey without a word, so
+it gets only files that end as a JPEG must. All others go to Pillow, which notices.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
+
+from reconet.errors import DataError, MissingExtraError
+from reconet.files import write_atomic
+
+MAX_PIXELS = 178_956_970  # where Pillow stops too: half a gigabyte of RGB
+FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "GIF", "PPM")  # none that runs another program
+FAST = {("JPEG", "RGB"), ("JPEG", "L"), ("PNG", "RGB")}  # format and mode that OpenCV may decode
+JPEG_END = b"\xff\xd9"
+
+
+def read_image(path: Path) -> NDArray[np.uint8]:
+    """Read a picture as RGB, image_hwc.
+
+    Greyscale is repeated, CMYK and palettes are converted, alpha is dropped, and of 16-bit
+    samples the high byte is kept.
+    """
+    with _opened(path) as (data, image):
+        if (image.format, image.mode) in FAST and _ends_well(image.format, data):
+            pixels_n = np.frombuffer(data, np.uint8)
+            image_hwc = cv2.imdecode(pixels_n, cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION)
+            if image_hwc is not None:
+                return np.asarray(image_hwc, np.uint8)
+        return _to_rgb(path, image)
+
+
+def read_index(path: Path) -> NDArray[np.uint8]:
+    """Read a label file as the numbers in it, index_hw: a palette's indices, never its colours.
+
+    Of a 1-bit mask the numbers are 0 and 1. A 16-bit mask may not go beyond 255.
+    """
+    with _opened(path) as (_, image):
+        if image.format in ("JPEG", "MPO"):
+            raise DataError(f"{path} is a JPEG, which blurs labels; save masks as PNG.")
+        if image.mode in ("P", "L", "1"):
+            return np.array(image).astype(np.uint8, copy=False)
+        if image.mode.startswith("I"):
+            return _narrow(path, np.asarray(image))
+        raise DataError(
+            f"{path} is a picture of mode {image.mode}, not a mask of class numbers; save it as an "
+            "index or palette PNG, or read it with dataset `folder` and its option `colours`."
+        )
+
+
+def read_mat(path: Path, key: str) -> NDArray[Any]:
+    """Read one variable of a MATLAB file."""
+    try:
+        from scipy.io import loadmat  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise MissingExtraError("data", f"reading {path}") from error
+    try:
+        variables = loadmat(path, variable_names=[key])
+    except NotImplementedError as error:
+        raise DataError(f"cannot read {path}: save it in MATLAB with -v7, not -v7.3.") from error
+    except Exception as error:  # scipy raises nearly anything about bytes that it does not expect
+        raise DataError(f"cannot read {path}: {_reason(error)}.") from error
+    if key not in variables:
+        raise DataError(f"{path} holds no variable {key!r}: is it a label file of this dataset?")
+    return np.asarray(variables[key])
+
+
+def write_index(
+    path: Path, label_hw: NDArray[np.uint8], palette: tuple[tuple[int, ...], ...]
+) -> None:
+    """Write labels as a palette PNG, in one move."""
+    image = Image.fromarray(label_hw)
+    image.putpalette([value for colour in palette for value in colour])
+    write_atomic(path, lambda file: image.save(file, format="PNG"))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[bytes, Image.Image]]:
+    """The bytes of a file and the picture in it, not decoded yet; any failure as a DataError."""
+    try:
+        data = path.read_bytes()
+        if not data:
+            raise DataError(f"{path} is empty.")
+        with Image.open(BytesIO(data), formats=FORMATS) as image:
+            if image.width * image.height > MAX_PIXELS:
+                raise Image.DecompressionBombError
+            yield data, image
+    except DataError:
+        raise
+    except Exception as error:  # Pillow raises nearly anything about bytes that it does not expect
+        raise DataError(f"cannot read {path}: {_reason(error)}.") from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnidentifiedImageError):
+        return f"it is no picture of a known format ({', '.join(FORMATS)})"
+    if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning):
+        return f"it unpacks to more than {MAX_PIXELS:,} pixels (a decompression bomb?)"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
+
+
+def _ends_well(image_format: str | None, data: bytes) -> bool:
+    """Whether a JPEG is complete; of PNGs OpenCV itself notices it."""
+    return image_format != "JPEG" or data.endswith(JPEG_END)
+
+
+def _to_rgb(path: Path, image: Image.Image) -> NDArray[np.uint8]:
+    if image.mode == "F":
+        raise DataError(f"{path} holds floating-point samples; save it with 8 or 16 bits.")
+    if image.mode.startswith("I"):  # 16 bits, or 32 that hold 16
+        wide_hw = np.asarray(image)
+        if wide_hw.min() < 0 or wide_hw.max() > 0xFFFF:
+            raise DataError(f"{path} has samples of more than 16 bits; save it with 8 or 16.")
+        return np.repeat((wide_hw >> 8).astype(np.uint8)[..., None], 3, axis=2)
+    if image.mode in ("P", "PA"):  # by way of RGBA: Pillow warns about transparency otherwise
+        image = image.convert("RGBA")
+    return np.array(image.convert("RGB"))
+
+
+def _narrow(path: Path, wide_hw: NDArray[Any]) -> NDArray[np.uint8]:
+    outside_hw = (wide_hw < 0) | (wide_hw > 255)
+    if outside_hw.any():
+        raise DataError(
+            f"{path} is a 16-bit mask with value {wide_hw[outside_hw].max()}; values over 255 in "
+            f"{np.count_nonzero(outside_hw)} pixels; labels are 0 to 255."
+        )
+    return wide_hw.astype(np.uint8)

@@ -1,0 +1,93 @@
+"""From the numbers in label files to classes: one look-up per pixel, and nothing passes unseen.
+
+A table has an entry for every number that a file can hold: a class, IGNORE, or ILLEGAL. So a
+label outside the class list is found while reading, with its file, its value and its pixel count.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from reconet.data.dataset import IGNORE, Label
+from reconet.data.images import read_index
+from reconet.errors import DataError
+
+ILLEGAL = 254
+MAX_CLASSES = 254  # what is left of 8 bits beside IGNORE and ILLEGAL
+
+
+class IllegalLabelError(DataError):
+    """Labels outside the class list; `counts` has the pixels of each such value."""
+
+    def __init__(self, message: str, counts: Mapping[int, int] | None = None) -> None:
+        super().__init__(message, counts)  # both: errors travel between processes by their args
+        self.counts = counts or {}
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def label_table(classes: Mapping[int, int], size: int = 256) -> NDArray[np.uint8]:
+    """The table in which number n of a file means classes[n], and all others are ILLEGAL."""
+    table_n = np.full(size, ILLEGAL, np.uint8)
+    for number, index in classes.items():
+        table_n[number] = index
+    return table_n
+
+
+def in_order(count: int, first: int = 0, void: Iterable[int] = (IGNORE,)) -> NDArray[np.uint8]:
+    """The table of `count` classes numbered from `first` on, and of numbers that mean nothing."""
+    void_to_ignore = dict.fromkeys(void, IGNORE)
+    return label_table(void_to_ignore | {first + index: index for index in range(count)})
+
+
+@dataclass(frozen=True, eq=False)
+class LabelReader:
+    """Read a label file and look its numbers up. Small, and can be sent to a worker."""
+
+    table_n: NDArray[np.uint8]
+    read: Callable[[Path], NDArray[Any]] = read_index
+
+    def __call__(self, path: Path) -> Label:
+        number_hw = self.read(path)
+        if number_hw.ndim != 2:
+            raise DataError(f"{path} holds an array of shape {number_hw.shape}, not a label map.")
+        label_hw = self._look_up(path, number_hw)
+        if (label_hw == ILLEGAL).any():
+            raise self._illegal(path, number_hw[label_hw == ILLEGAL])
+        return label_hw
+
+    def _look_up(self, path: Path, number_hw: NDArray[Any]) -> Label:
+        if number_hw.dtype == np.uint8 and self.table_n.size == 256:
+            return np.asarray(cv2.LUT(number_hw, self.table_n), np.uint8)  # faster than take
+        outside_hw = (number_hw < 0) | (number_hw >= self.table_n.size) | (number_hw % 1 != 0)
+        if outside_hw.any():
+            raise self._illegal(path, number_hw[outside_hw])
+        return self.table_n.take(number_hw.astype(np.intp))
+
+    def _illegal(self, path: Path, number_n: NDArray[Any]) -> IllegalLabelError:
+        values, pixels = np.unique(number_n, return_counts=True)
+        counts = dict(zip(values.tolist(), pixels.tolist(), strict=True))
+        most = sorted(counts.items(), key=lambda item: -item[1])[:3]
+        shown = ", ".join(f"{value} ({count} pixels)" for value, count in most)
+        more = f" and {len(counts) - 3} other values" if len(counts) > 3 else ""
+        legal = ranges(np.flatnonzero(self.table_n != ILLEGAL).tolist())
+        return IllegalLabelError(
+            f"{path} holds labels outside the classes: {shown}{more}; legal: {legal}.", counts
+        )
+
+
+def ranges(numbers: list[int]) -> str:
+    """[0, 1, 2, 255] as "0..2, 255"."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and parts[-1][-1] == number - 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return ", ".join(f"{p[0]}..{p[-1]}" if len(p) > 1 else str(p[0]) for p in parts)

@@ -1,0 +1,87 @@
+"""Finding a dataset's files, and saying what was expected where they are not."""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from reconet.errors import DataError
+
+PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
+
+
+def find_root(root: Path, title: str, expected: Sequence[str], inner: Sequence[str] = ()) -> Path:
+    """The folder that has all of `expected` in it: the root, or one a little above or below.
+
+    `inner` is the official path down to it: with ("VOCdevkit", "VOC2012") the root may be the
+    folder that holds VOCdevkit, VOCdevkit, VOC2012, or a folder inside VOC2012.
+    """
+    if not root.is_dir():
+        what = "is not a folder" if root.exists() else "does not exist"
+        raise DataError(f"{root} {what}; it should hold {title}: {', '.join(expected)}.")
+    below = [root.joinpath(*inner[start:]) for start in range(len(inner))]
+    for folder in [*below, root, root.absolute().parent]:
+        if all((folder / name).exists() for name in expected):
+            return folder
+    raise DataError(
+        f"{root} does not look like {title}: expected {', '.join(expected)} in it; "
+        f"found {contents(root)}."
+    )
+
+
+def contents(folder: Path, most: int = 6) -> str:
+    """The first few entries of a folder, for a message."""
+    names = sorted(os.listdir(folder)) if folder.is_dir() else []
+    more = f", and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more if names else "nothing"
+
+
+def need_folder(folder: Path, hint: str = "") -> Path:
+    """The folder, which must exist and not be empty."""
+    advice = f" {hint}" if hint else ""
+    if not folder.is_dir():
+        near = next(parent for parent in folder.absolute().parents if parent.is_dir())
+        raise DataError(f"expected the folder {folder}; {near} holds {contents(near)}.{advice}")
+    with os.scandir(folder) as entries:
+        if next(entries, None) is None:
+            raise DataError(f"the folder {folder} is empty.{advice}")
+    return folder
+
+
+def files_in(folder: Path, suffixes: Iterable[str] = PICTURES, hint: str = "") -> list[Path]:
+    """The files of some kinds in a folder, sorted; there must be one."""
+    wanted = tuple(suffixes)
+    need_folder(folder, hint)
+    files = [path for path in sorted(folder.iterdir()) if is_kind(path, wanted)]
+    if not files:
+        raise DataError(f"no {' or '.join(wanted)} files in {folder}; found {contents(folder)}.")
+    return files
+
+
+def is_kind(path: Path, suffixes: Sequence[str] = PICTURES) -> bool:
+    return path.suffix.lower() in suffixes and not path.name.startswith(".")
+
+
+def read_lines(path: Path, hint: str = "") -> list[str]:
+    """The lines of a list that are not blank; it must have some, each of them once."""
+    advice = f" {hint}" if hint else ""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError as error:
+        raise DataError(f"expected the list {path}, which does not exist.{advice}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read the list {path}: {error}.") from error
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        raise DataError(f"the list {path} is empty.{advice}")
+    if len(set(lines)) < len(lines):
+        twice = next(line for line in lines if lines.count(line) > 1)
+        raise DataError(f"the list {path} has {twice!r} more than once.")
+    return lines
+
+
+def read_ids(path: Path, hint: str = "") -> list[str]:
+    """A list of names: of lines such as "/JPEGImages/a.jpg /Labels/a.png", just "a"."""
+    return [
+        line.split()[0].replace("\\", "/").split("/")[-1].partition(".")[0]
+        for line in read_lines(path, hint)
+    ]

@@ -1,0 +1,332 @@
+"""Batches as a pure function of (seed, step): nothing to save, nothing to fast-forward.
+
+A step takes `batch` pictures, whatever the number of processes; `slot` is the place of a picture
+in that total batch. Which picture is in a slot depends on (seed, epoch) alone, and how it is
+augmented on (seed, step, slot) alone. So the first batch after a restart, with other workers or
+over other processes, is the batch that would have come anyway.
+
+    epoch  = step // (pictures // batch)      the last, incomplete batch of an epoch is not used
+    slots of process r of w                   [r * batch / w, (r + 1) * batch / w)
+
+Worker processes read and augment; each makes whole batches, into shared memory that is used over
+and over (fresh shared memory costs about a third of what decoding a picture does). A broken picture
+is a DataError that names it, or, with on_error="skip", a void crop in its slot: order and shapes
+stay as they were.
+"""
+
+import math
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeVar
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils import data as torch_data
+
+from reconet.data.dataset import IGNORE, Dataset, Sample
+from reconet.data.transforms import MEAN_COLOUR, Geometry, cut, void
+from reconet.errors import DataError, RecipeError, ReconetError
+
+T = TypeVar("T")
+OnError = Literal["raise", "skip"]
+PREFETCH = 2  # batches that each worker may be ahead
+ORDER, AUGMENT = 0, 1  # what a stream of random numbers is for; keeps the streams apart
+
+
+class Batch(NamedTuple):
+    """One process's share of a step."""
+
+    step: int
+    image_bchw: Tensor  # uint8, RGB
+    label_bhw: Tensor  # uint8
+    names: tuple[str, ...]
+    skipped: tuple[str, ...]  # "name: reason" for each picture that became a void crop
+
+
+class Skipped(NamedTuple):
+    """A picture that could not be read, and why."""
+
+    name: str
+    reason: str
+
+
+class Failure(NamedTuple):
+    """An error on its way out of a worker: as a value, because DataLoader would wrap it in text."""
+
+    text: str
+
+
+class Slot(NamedTuple):
+    """One picture of one step: all that is needed to make it."""
+
+    step: int
+    slot: int
+    picture: int  # its index in the dataset
+
+
+def steps_per_epoch(pictures: int, batch: int) -> int:
+    if pictures < batch:
+        raise RecipeError(
+            f"train.batch={batch} needs at least as many pictures, and there are {pictures}; "
+            f"try train.batch={max(1, pictures)}."
+        )
+    return pictures // batch
+
+
+def permutation(pictures: int, *, seed: int, epoch: int) -> NDArray[np.int64]:
+    """The order of an epoch."""
+    return random_stream(ORDER, seed, epoch).permutation(pictures)
+
+
+def random_stream(*key: int) -> np.random.Generator:
+    """Random numbers that depend on the key and on nothing else."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(key)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Which picture goes where: one list of slots per step, for one process."""
+
+    pictures: int
+    seed: int
+    batch: int
+    start: int
+    steps: int
+    rank: int
+    world: int
+
+    def __post_init__(self) -> None:
+        if self.batch % self.world:
+            raise RecipeError(
+                f"train.batch={self.batch} cannot be shared by {self.world} processes; "
+                f"try train.batch={self.world * max(1, round(self.batch / self.world))}."
+            )
+        steps_per_epoch(self.pictures, self.batch)
+
+    def __iter__(self) -> Iterator[list[Slot]]:
+        in_epoch = steps_per_epoch(self.pictures, self.batch)
+        share = self.batch // self.world
+        slots = range(self.rank * share, (self.rank + 1) * share)
+        epoch, order_n = -1, np.empty(0, np.int64)
+        for step in range(self.start, self.steps):
+            if step // in_epoch != epoch:
+                epoch = step // in_epoch
+                order_n = permutation(self.pictures, seed=self.seed, epoch=epoch)
+            first = step % in_epoch * self.batch
+            yield [Slot(step, slot, int(order_n[first + slot])) for slot in slots]
+
+
+def batches(
+    dataset: Dataset,
+    geometry: Geometry,
+    *,
+    seed: int,
+    batch: int,
+    steps: int,
+    start: int = 0,
+    rank: int = 0,
+    world: int = 1,
+    workers: int = 0,
+    on_error: OnError = "raise",
+) -> Iterator[Batch]:
+    """The batches of steps `start` to `steps` - 1, as process `rank` of `world` sees them."""
+    plan = Plan(
+        pictures=len(dataset),
+        seed=seed,
+        batch=batch,
+        start=start,
+        steps=steps,
+        rank=rank,
+        world=world,
+    )
+    maker = BatchMaker(dataset, geometry, seed, on_error, Buffers.make(plan, geometry, workers))
+    return (maker.buffers.take(made) for made in run(maker, enumerate(plan), workers))
+
+
+def samples(
+    dataset: Dataset,
+    *,
+    rank: int = 0,
+    world: int = 1,
+    workers: int = 0,
+    on_error: OnError = "raise",
+) -> Iterator[Sample | Skipped]:
+    """Whole pictures as they are, each exactly once over all processes, in order.
+
+    With on_error="skip" a broken picture is delivered as a Skipped, so that it can be counted.
+    """
+    return run(SampleReader(dataset, on_error), range(rank, len(dataset), world), workers)
+
+
+class Made(NamedTuple):
+    """What a worker says about a batch; its pixels are in the buffers."""
+
+    number: int  # counted from the first batch that this loader made
+    step: int
+    names: tuple[str, ...]
+    skipped: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """Room for the batches under way, in turn: batch number n goes to place n modulo their count.
+
+    When DataLoader hands out a batch it has asked for at most PREFETCH * workers later ones, and
+    `take` copies the batch before the next is asked for. So one more place would be enough.
+    """
+
+    image_nbchw: Tensor
+    label_nbhw: Tensor
+
+    @classmethod
+    def make(cls, plan: Plan, geometry: Geometry, workers: int) -> "Buffers":
+        places = PREFETCH * workers + 2 if workers else 1
+        shape = (places, plan.batch // plan.world, *geometry.crop)
+        if workers:
+            need_shared_memory(4 * math.prod(shape), workers)
+        image_nbchw = torch.empty((*shape[:2], 3, *shape[2:]), dtype=torch.uint8)
+        label_nbhw = torch.empty(shape, dtype=torch.uint8)
+        if workers:
+            image_nbchw.share_memory_()
+            label_nbhw.share_memory_()
+        return cls(image_nbchw, label_nbhw)
+
+    def take(self, made: Made) -> Batch:
+        image_bchw, label_bhw = (copied(array[made.number % len(array)]) for array in self)
+        return Batch(made.step, image_bchw, label_bhw, made.names, made.skipped)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter((self.image_nbchw, self.label_nbhw))
+
+
+def copied(tensor: Tensor) -> Tensor:
+    """A copy in memory of its own, from which a GPU can fetch it without waiting.
+
+    By numpy, with one thread: all of torch's would wake up and take the cores from the workers.
+    """
+    result = torch.empty_like(tensor, pin_memory=torch.cuda.is_available())
+    np.copyto(result.numpy(), tensor.numpy())
+    return result
+
+
+def need_shared_memory(size: int, workers: int, mount: str = "/dev/shm") -> None:
+    """Too little of it would kill the process without a word; containers often have 64 MB."""
+    if not os.path.isdir(mount):
+        return
+    status = os.statvfs(mount)
+    free = status.f_bavail * status.f_frsize
+    if size > free:
+        raise DataError(
+            f"data.workers={workers} needs {size / 1e6:.0f} MB of shared memory and {mount} has "
+            f"{free / 1e6:.0f} MB; give the container more (--shm-size), or set data.workers=0."
+        )
+
+
+@dataclass(frozen=True)
+class BatchMaker(torch_data.Dataset[Made | Failure]):
+    """Turns the slots of a step into a batch, in a worker or in the main process alike."""
+
+    dataset: Dataset
+    geometry: Geometry
+    seed: int
+    on_error: OnError
+    buffers: Buffers
+
+    def __getitem__(self, key: tuple[int, list[Slot]]) -> Made | Failure:
+        number, slots = key
+        image_bchw, label_bhw = (array[number % len(array)] for array in self.buffers)
+        names, skipped = [], []
+        for image_chw, label_hw, slot in zip(image_bchw, label_bhw, slots, strict=True):
+            sample = read(self.dataset, slot.picture, self.on_error)
+            if isinstance(sample, Failure):
+                return sample
+            if isinstance(sample, Skipped):
+                skipped.append(f"{sample.name}: {sample.reason}")
+                crop = void(sample.name, self.geometry)
+            else:
+                rng = random_stream(AUGMENT, self.seed, slot.step, slot.slot)
+                crop = cut(sample, self.geometry, rng)
+            paste(crop, image_chw, label_hw)
+            names.append(crop.name)
+        return Made(number, slots[0].step, tuple(names), tuple(skipped))
+
+
+@dataclass(frozen=True)
+class SampleReader(torch_data.Dataset[Sample | Skipped | Failure]):
+    """Reads one whole picture."""
+
+    dataset: Dataset
+    on_error: OnError
+
+    def __getitem__(self, index: int) -> Sample | Skipped | Failure:
+        return read(self.dataset, index, self.on_error)
+
+
+def read(dataset: Dataset, index: int, on_error: OnError) -> Sample | Skipped | Failure:
+    """Only a broken picture can be skipped; a missing extra, say, concerns all of them."""
+    try:
+        return dataset[index]
+    except ReconetError as error:
+        name, reason = dataset.name(index), str(error)
+        if isinstance(error, DataError) and on_error == "skip":
+            return Skipped(name, reason)
+        return Failure(reason if name in reason else f"{name}: {reason}")
+
+
+def paste(crop: Sample, image_chw: Tensor, label_hw: Tensor) -> None:
+    """Copy a crop to its slot and pad it there, with cv2 from interleaved to planar (in place; four
+    times as fast as numpy or torch).
+    """
+    height, width = crop.label_hw.shape
+    planes, label = image_chw.numpy(), label_hw.numpy()
+    cv2.split(crop.image_hwc, [plane[:height, :width] for plane in planes])
+    label[:height, :width] = crop.label_hw
+    if (height, width) != label.shape:
+        for plane, value in zip((*planes, label), (*MEAN_COLOUR, IGNORE), strict=True):
+            plane[height:] = value
+            plane[:height, width:] = value
+
+
+def run(
+    maker: torch_data.Dataset[T | Failure], keys: Iterable[object], workers: int
+) -> Iterator[T]:
+    """Make an item of each key, in order, ahead of time and in other processes if there are any."""
+    loader = torch_data.DataLoader(
+        maker,
+        batch_size=None,  # a key is a whole batch
+        sampler=keys,
+        num_workers=workers,
+        prefetch_factor=PREFETCH if workers else None,
+        collate_fn=as_it_is,
+        worker_init_fn=start_worker,
+        generator=torch.Generator(),  # its own: the default one would lose a number to DataLoader
+    )
+    try:
+        for item in loader:
+            if isinstance(item, Failure):
+                raise DataError(item.text)
+            yield item
+    except RuntimeError as error:
+        if "DataLoader worker" not in str(error):
+            raise
+        raise DataError(
+            "a worker process that reads pictures died; memory or shared memory (/dev/shm) may be "
+            f"full. With data.workers=0 the main process reads them. ({first_line(error)})"
+        ) from error
+
+
+def as_it_is(item: T) -> T:
+    return item
+
+
+def start_worker(number: int) -> None:
+    """Workers are the parallelism: DataLoader gives each one torch thread, and this no cv2 pool."""
+    cv2.setNumThreads(0)
+
+
+def first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

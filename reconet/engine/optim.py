@@ -1,0 +1,50 @@
+"""How the weights move: SGD with two speeds, and a running mean of the weights."""
+
+import copy
+
+import torch
+from torch import nn
+
+from reconet.models.segmenter import Segmenter
+from reconet.recipe import Optim
+from reconet.schedule import poly
+
+
+def make_optimizer(model: Segmenter, optim: Optim) -> torch.optim.SGD:
+    """The backbone learns at the base rate, everything after it `head_lr_factor` times faster."""
+    backbone = list(model.backbone.parameters())
+    known = {id(parameter) for parameter in backbone}
+    fresh = [parameter for parameter in model.parameters() if id(parameter) not in known]
+    groups = [
+        {"params": [p for p in backbone if p.requires_grad], "lr_factor": 1.0},
+        {"params": [p for p in fresh if p.requires_grad], "lr_factor": optim.head_lr_factor},
+    ]
+    return torch.optim.SGD(
+        groups, lr=optim.lr, momentum=optim.momentum, weight_decay=optim.weight_decay
+    )
+
+
+def set_lr(optimizer: torch.optim.Optimizer, optim: Optim, step: int, steps: int) -> float:
+    """Set the learning rate of a step; it depends on nothing else."""
+    lr = poly(step, steps=steps, lr=optim.lr, power=optim.power)
+    for group in optimizer.param_groups:
+        group["lr"] = lr * group["lr_factor"]
+    return lr
+
+
+class Ema:
+    """A running mean of the weights, in a network of its own."""
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.model = copy.deepcopy(model).eval().requires_grad_(False)
+        self.decay = decay
+
+    @torch.no_grad()
+    def update(self, model: nn.Module) -> None:
+        for mean, value in zip(
+            self.model.state_dict().values(), model.state_dict().values(), strict=True
+        ):
+            if mean.is_floating_point():
+                mean.lerp_(value.to(mean.dtype), 1 - self.decay)
+            else:
+                mean.copy_(value)

@@ -1,0 +1,339 @@
+"""A whole training: the shell around the loop, with files, signals, validations and a display."""
+
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from reconet.cost import model_cost
+from reconet.data import open_dataset
+from reconet.data.dataset import Dataset
+from reconet.data.loader import batches, steps_per_epoch
+from reconet.data.transforms import Geometry
+from reconet.engine.checkpoint import LAST, Progress, load_last, run_weights, save_last
+from reconet.engine.cpu import make_bf16_safe
+from reconet.engine.display import Display
+from reconet.engine.distributed import synchronise_batchnorm
+from reconet.engine.optim import Ema, make_optimizer
+from reconet.engine.rundir import Log, enter, locked
+from reconet.engine.train import State, Step, StopSwitch, train
+from reconet.errors import DataError, OutputError, RecipeError, ReconetError, TrainingError
+from reconet.evaluate import evaluate, score_figures
+from reconet.metrics import scores
+from reconet.models.liveness import mean_liveness, watched
+from reconet.models.segmenter import build_model
+from reconet.models.trained import BEST, put_weights, save_trained
+from reconet.recipe import Recipe
+from reconet.sheet import prediction_sheet
+from reconet.world import World, joined
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    directory: Path
+    step: int
+    steps: int
+    stopped_by: int | None  # the signal that stopped it early
+
+    @property
+    def finished(self) -> bool:
+        return self.step == self.steps
+
+
+def run_training(
+    recipe: Recipe, directory: Path, *, resume: bool = False, device: str = "auto"
+) -> Outcome:
+    """Train a recipe in a run directory, from its beginning or from its last checkpoint."""
+    # torchrun starts all processes again when one has died: then the run goes on by itself.
+    resume = resume or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
+    with ExitStack() as stack:
+        world = stack.enter_context(joined(device))
+        directory = Path(world.share(str(directory)))
+        stack.enter_context(_entered(world, directory))
+        goes_on = decide(world, lambda: enter(directory, recipe, resume=resume))
+        return _Run(recipe, directory, world, goes_on=goes_on).go()
+
+
+@contextmanager
+def _entered(world: World, directory: Path) -> Iterator[None]:
+    with ExitStack() as stack:
+        decide(world, lambda: stack.enter_context(locked(directory)))
+        yield
+
+
+def decide(world: World, action: Callable[[], T]) -> T:
+    """Let the leading process do something for all; its error ends all of them."""
+    result: T | None = None
+    error: ReconetError | None = None
+    if world.leads:
+        try:
+            result = action()
+        except ReconetError as raised:
+            error = raised
+    failed = world.share(error is not None)
+    if error is not None:
+        raise error
+    if failed:
+        sys.exit(2)  # the leading process says why
+    return result if world.size == 1 else world.share(result)  # type: ignore[return-value]
+
+
+class _Run:
+    """One training from here to its end."""
+
+    def __init__(self, recipe: Recipe, directory: Path, world: World, *, goes_on: bool) -> None:
+        self.recipe, self.directory, self.world = recipe, directory, world
+        self.train_set = _open(recipe, recipe.data.train_split)
+        self.val_set = _open(recipe, recipe.data.val_split)
+        self.steps = total_steps(recipe, len(self.train_set))
+        _check_precision(recipe, world)
+        torch.manual_seed(recipe.train.seed)
+        torch.use_deterministic_algorithms(recipe.train.deterministic, warn_only=True)
+        self.state = make_state(recipe, len(self.train_set.info.classes), world, fresh=not goes_on)
+        self.progress = Progress()
+        if goes_on:
+            self.progress = load_last(directory / LAST, self.state)
+        self.stop = StopSwitch()
+        self.display = Display(self.steps, enabled=world.leads)
+        self.log = Log(directory, self.state.step) if world.leads else None
+
+    def go(self) -> Outcome:
+        start = self.state.step
+        if start < self.steps:
+            decide(self.world, self._check_room)
+            with signals(self.stop), self.display, self._tensorboard() as self.events:
+                self._loop(start)
+        if self.state.step == self.steps and self.world.leads:
+            self._draw()
+        return Outcome(
+            directory=self.directory,
+            step=self.state.step,
+            steps=self.steps,
+            stopped_by=self.stop.signal,
+        )
+
+    def _loop(self, start: int) -> None:
+        recipe, settings = self.recipe, self.recipe.train
+        stream = batches(
+            self.train_set,
+            geometry(recipe),
+            seed=settings.seed,
+            batch=settings.batch,
+            steps=self.steps,
+            start=start,
+            rank=self.world.rank,
+            world=self.world.size,
+            workers=recipe.data.workers,
+            on_error=recipe.data.on_error,
+        )
+        self.clock, self.clock_step = time.monotonic(), start
+        try:
+            for step in train(self.state, stream, recipe, self.steps, self.world, self.stop):
+                self._after(step)
+                if step.stop:
+                    break
+        except DataError:
+            self._save()  # a broken picture must not cost the steps before it
+            raise
+
+    def _after(self, step: Step) -> None:
+        settings, last = self.recipe.train, step.done == self.steps
+        self.progress = replace(
+            self.progress,
+            loss_sum=self.progress.loss_sum + step.loss,
+            loss_count=self.progress.loss_count + 1,
+        )
+        self.display.step(step)
+        if step.done % settings.log_every == 0 or last:
+            self._log_training(step)
+        if step.done % settings.eval_every == 0 or last:
+            self._validate(step.done)
+        if step.done % settings.save_every == 0 or last or step.stop:
+            self._save()
+
+    def _log_training(self, step: Step) -> None:
+        now, pictures = time.monotonic(), self.recipe.train.batch * (step.done - self.clock_step)
+        speed, memory = pictures / max(1e-9, now - self.clock), memory_mb(self.world.device)
+        self.clock, self.clock_step = now, step.done
+        figures = {
+            "loss": self.progress.loss_sum / self.progress.loss_count,
+            "lr": step.lr,
+            "images_per_second": round(speed, 2),
+            "memory_mb": memory,
+        }
+        self.progress = replace(self.progress, loss_sum=0.0, loss_count=0)
+        self._write("train", step.done, figures)
+        self.display.figures(step.done, figures)
+
+    def _validate(self, step: int) -> None:
+        model = self.state.best_model
+        with watched(model.context) as seen, self.display.validation(len(self.val_set)) as tick:
+            count_kk = evaluate(model, self.val_set, self.world, on_picture=tick)
+        result = scores(count_kk)
+        figures = score_figures(result)
+        alive = mean_liveness(seen)
+        if alive is not None:
+            figures |= alive._asdict()
+        self._write("val", step, {**figures, "iou": [round(v, 6) for v in result.iou_k.tolist()]})
+        self.display.line(f"step {step}: mIoU {100 * figures['miou']:.2f} %")
+        if figures["miou"] > self.progress.best_score:
+            self.progress = replace(self.progress, best_score=figures["miou"])
+            info = self.val_set.info
+            self._lead(
+                lambda: save_trained(
+                    self.directory / BEST,
+                    model,
+                    self.recipe,
+                    classes=info.classes,
+                    palette=info.palette,
+                    step=step,
+                    score=figures,
+                )
+            )
+
+    def _save(self) -> None:
+        self._lead(lambda: save_last(self.directory / LAST, self.state, self.progress))
+
+    def _lead(self, action: Callable[[], None]) -> None:
+        decide(self.world, action)
+
+    def _write(self, kind: str, step: int, figures: dict[str, Any]) -> None:
+        if self.log is None:
+            return
+        self.log.write(kind=kind, step=step, **figures)
+        for name, value in figures.items():
+            if isinstance(value, float):
+                self.events.add_scalar(f"{kind}/{name}", value, step)
+
+    @contextmanager
+    def _tensorboard(self) -> Iterator[Any]:
+        if not self.world.leads:
+            yield None
+            return
+        from torch.utils.tensorboard import SummaryWriter
+
+        purge = self.state.step + 1 if self.state.step else None
+        with SummaryWriter(str(self.directory), purge_step=purge) as events:
+            yield events
+
+    def _check_room(self) -> None:
+        """Say before the first step what would fail after hours."""
+        weights = 4 * sum(p.numel() for p in self.state.model.parameters())
+        checkpoint = 2 * weights * (2 if self.state.ema else 1)
+        free = shutil.disk_usage(self.directory).free
+        if free < 2 * checkpoint + weights:
+            raise OutputError(
+                f"{self.directory} has {free / 1e6:.0f} MB free, and a checkpoint of "
+                f"{checkpoint / 1e6:.0f} MB is written beside the last one."
+            )
+        warning = memory_warning(self.recipe, self.state, self.world)
+        if warning:
+            self.display.line(warning)
+
+    def _draw(self) -> None:
+        prediction_sheet(self.directory, self.val_set, self.world.device)
+
+
+def total_steps(recipe: Recipe, pictures: int) -> int:
+    in_epoch = steps_per_epoch(pictures, recipe.train.batch)
+    return recipe.train.steps or (recipe.train.epochs or 0) * in_epoch
+
+
+def geometry(recipe: Recipe) -> Geometry:
+    data = recipe.data
+    return Geometry(crop=data.crop, base_size=data.base_size, scale=data.scale, flip=data.flip)
+
+
+def make_state(recipe: Recipe, num_classes: int, world: World, *, fresh: bool) -> State:
+    """The network and its optimiser at step 0; only a fresh one needs pretrained weights."""
+    start = recipe.train.init_from
+    model = build_model(recipe, num_classes, pretrained=fresh and start is None)
+    if fresh and start is not None:
+        put_weights(model, run_weights(start), start, other_classes=True)
+    model.to(world.device)
+    if recipe.train.channels_last:
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    synchronise_batchnorm(model, world)
+    ema = None if recipe.train.ema is None else Ema(model, recipe.train.ema)
+    scaler = torch.amp.GradScaler(world.device.type, enabled=recipe.train.precision == "fp16")
+    optimizer = make_optimizer(model, recipe.optim)
+    return State(model=model, optimizer=optimizer, scaler=scaler, ema=ema)
+
+
+def memory_mb(device: torch.device) -> float:
+    """The most that this process has held so far."""
+    if device.type == "cuda":
+        return round(torch.cuda.max_memory_allocated(device) / 1e6, 1)
+    import resource
+
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3, 1)
+
+
+def memory_warning(recipe: Recipe, state: State, world: World) -> str | None:
+    """A line if a step will probably not fit; the estimate is exact but for what kernels need."""
+    free = free_memory(world.device)
+    if free is None:
+        return None
+    share = recipe.train.batch // world.size
+    pictures = min(share, recipe.train.micro_batch or share)
+    half = 1 if recipe.train.precision == "fp32" else 2
+    cost = model_cost(state.model, recipe.data.crop)
+    weights = 4 * sum(p.numel() for p in state.model.parameters())
+    need = pictures * cost.training_bytes // half + 3 * weights
+    if need <= free:
+        return None
+    fits = max(1, int((free - 3 * weights) / (cost.training_bytes / half)))
+    return (
+        f"a step may not fit: it needs about {need / 1e9:.1f} GB, {free / 1e9:.1f} GB are free; "
+        f"train.micro_batch={fits} would need less."
+    )
+
+
+def free_memory(device: torch.device) -> int | None:
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    return next((1024 * int(x.split()[1]) for x in lines if x.startswith("MemAvailable")), None)
+
+
+@contextmanager
+def signals(stop: StopSwitch) -> Iterator[None]:
+    """Ctrl-C and SIGTERM ask for a stop after the current step; a second Ctrl-C stops at once."""
+
+    def ask(number: int, frame: object) -> None:
+        if stop.signal is not None and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        stop.signal = number
+
+    before = {n: signal.signal(n, ask) for n in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _open(recipe: Recipe, split: str) -> Dataset:
+    data = recipe.data
+    return open_dataset(data.name, split, data.root, data.options)
+
+
+def _check_precision(recipe: Recipe, world: World) -> None:
+    precision, device = recipe.train.precision, world.device.type
+    if precision == "fp16" and device == "cpu":
+        raise RecipeError("train.precision=fp16 needs a GPU; on a CPU use bf16 or fp32.")
+    if precision == "bf16" and device == "cpu" and not make_bf16_safe():
+        raise TrainingError("this CPU cannot compute in bf16; use train.precision=fp32.")

@@ -1,0 +1,102 @@
+"""The files of a run: who may write them, and a log that never says more than the checkpoint knows.
+
+recipe.json        the resolved recipe
+log.jsonl          one JSON object a line: training figures and validations
+events…            the same for TensorBoard
+last.pt            training state
+best.safetensors   the network with the best validation
+predictions.png    what that network sees
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from reconet import recipe as recipes
+from reconet.engine.checkpoint import LAST
+from reconet.errors import OutputError, TrainingError
+from reconet.files import write_text
+from reconet.recipe import Recipe
+
+RECIPE, LOG, LOCK = "recipe.json", "log.jsonl", ".lock"
+# Where the files are and how many processes read them changes nothing about the result.
+MAY_CHANGE = frozenset({"data.root", "data.workers"})
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Refuse a second process. The lock goes with the process that holds it, however it ends."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        handle = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise OutputError(f"cannot use {directory}: {error.strerror}.") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        raise TrainingError(f"another process is training in {directory}.") from error
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def enter(directory: Path, recipe: Recipe, *, resume: bool) -> bool:
+    """Start a run, or go on with it: True if there is a checkpoint to go on from."""
+    path = directory / RECIPE
+    if path.exists():
+        if not resume:
+            raise TrainingError(
+                f"{directory} already holds a run; add --resume to go on with it, "
+                "or name another --out."
+            )
+        _same(recipes.read(path), recipe, directory)
+    elif any(entry.name != LOCK for entry in directory.iterdir()):
+        raise TrainingError(f"{directory} is not empty and holds no run; name another --out.")
+    else:
+        recipes.write(recipe, path)
+    return (directory / LAST).exists()
+
+
+def _same(old: Recipe, new: Recipe, directory: Path) -> None:
+    pairs = zip(recipes.settings(old), recipes.settings(new), strict=True)
+    for (name, before, _), (_, now, _) in pairs:
+        if before != now and name not in MAY_CHANGE:
+            raise TrainingError(
+                f"{directory} was started with another recipe: {name} is {before} there and "
+                f"{now} here; name another --out, or train.init_from={directory}."
+            )
+
+
+class Log:
+    """log.jsonl, open for more."""
+
+    def __init__(self, directory: Path, step: int) -> None:
+        """Forget every line after `step`: what they tell will happen again, and the same."""
+        self._path = directory / LOG
+        kept = [line for line in read_log(directory) if line["step"] <= step]
+        write_text(self._path, "".join(json.dumps(line) + "\n" for line in kept))
+
+    def write(self, **figures: Any) -> None:
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(figures) + "\n")
+        except OSError as error:
+            raise OutputError(f"cannot write {self._path}: {error.strerror}.") from error
+
+
+def read_log(directory: Path) -> list[dict[str, Any]]:
+    """The lines of a run's log; one that was cut off by a crash is left out."""
+    path = directory / LOG
+    lines = []
+    for text in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        try:
+            lines.append(json.loads(text))
+        except ValueError:
+            continue
+    return lines

@@ -1,0 +1,185 @@
+"""The training loop, as a generator: it moves the weights, the caller decides what to do next."""
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from reconet.data.loader import Batch
+from reconet.engine.optim import Ema, set_lr
+from reconet.errors import RecipeError, TrainingError
+from reconet.losses import segmentation_loss, valid_pixels
+from reconet.models.features import Logits
+from reconet.models.segmenter import Segmenter
+from reconet.recipe import Recipe
+from reconet.world import World
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+class Step(NamedTuple):
+    """One optimiser step, over all processes."""
+
+    done: int  # steps after it
+    loss: float
+    lr: float
+    skipped: tuple[str, ...]  # pictures of this process that could not be read
+    stop: bool  # somebody asked to stop
+
+
+@dataclass(kw_only=True)
+class State:
+    """All that moves."""
+
+    model: Segmenter
+    optimizer: torch.optim.SGD
+    scaler: torch.amp.GradScaler
+    ema: Ema | None
+    step: int = 0  # steps done
+
+    @property
+    def best_model(self) -> Segmenter:
+        """The weights to evaluate and to keep."""
+        if self.ema is None:
+            return self.model
+        assert isinstance(self.ema.model, Segmenter)
+        return self.ema.model
+
+
+class StopSwitch:
+    """Something outside the loop (a signal) that may ask it to stop after the current step."""
+
+    signal: int | None = None
+
+
+def train(
+    state: State,
+    batches: Iterable[Batch],
+    recipe: Recipe,
+    steps: int,
+    world: World,
+    stop: StopSwitch | None = None,
+) -> Iterator[Step]:
+    """Yield after every step, from `state.step` to `steps`. `batches` must start there too."""
+    stop = stop or StopSwitch()
+    net = _wrapped(state.model, world)
+    class_weight_k = _class_weights(recipe, state.model.num_classes, world.device)
+    for batch in batches:
+        state.model.train()
+        lr = set_lr(state.optimizer, recipe.optim, batch.step, steps)
+        seed_step(recipe.train.seed, batch.step, world.rank)
+        loss, stopping = _backward(net, state, batch, recipe, world, class_weight_k, stop)
+        if not torch.tensor(loss).isfinite():
+            raise _diverged(loss, lr, batch, world)
+        _move(state, recipe)
+        state.step = batch.step + 1
+        yield Step(state.step, loss, lr, batch.skipped, stopping)
+
+
+def seed_step(seed: int, step: int, rank: int) -> None:
+    """Dropout is a function of (seed, step, rank), so that no generator needs saving."""
+    digest = blake2b(f"{seed} {step} {rank}".encode(), digest_size=8).digest()
+    torch.manual_seed(int.from_bytes(digest, "little"))
+
+
+def _wrapped(model: Segmenter, world: World) -> nn.Module:
+    if world.size == 1:
+        return model
+    # Batch norm is synchronised, so that buffers agree without being sent around.
+    devices = [world.device] if world.device.type == "cuda" else None
+    return DistributedDataParallel(model, device_ids=devices, broadcast_buffers=False)
+
+
+def _backward(
+    net: nn.Module,
+    state: State,
+    batch: Batch,
+    recipe: Recipe,
+    world: World,
+    class_weight_k: Tensor | None,
+    stop: StopSwitch,
+) -> tuple[float, bool]:
+    """Add up the gradients of a step; return its loss over all processes, and whether to stop."""
+    image_bchw = batch.image_bchw.to(world.device, non_blocking=True)
+    label_bhw = batch.label_bhw.to(world.device, non_blocking=True)
+    if recipe.train.channels_last:
+        image_bchw = image_bchw.contiguous(memory_format=torch.channels_last)
+    pixels = world.total(valid_pixels(label_bhw, class_weight_k))
+    micro = recipe.train.micro_batch or len(image_bchw)
+    chunks = list(zip(image_bchw.split(micro), label_bhw.split(micro), strict=True))
+    loss = torch.zeros((), device=world.device)
+    state.optimizer.zero_grad()
+    for number, (image, label) in enumerate(chunks, start=1):
+        with _only_last_syncs(net, number == len(chunks)):
+            part = _loss(net, state.model, image, label, recipe, pixels, class_weight_k)
+            # DDP takes the mean over processes; the loss is a sum over them.
+            state.scaler.scale(part * world.size).backward()
+            loss += part.detach()
+    stopping = loss.new_tensor(float(stop.signal is not None))
+    total, stops = world.total(torch.stack([loss, stopping])).tolist()
+    return total, stops > 0
+
+
+def _loss(
+    net: nn.Module,
+    model: Segmenter,
+    image_bchw: Tensor,
+    label_bhw: Tensor,
+    recipe: Recipe,
+    pixels: Tensor,
+    class_weight_k: Tensor | None,
+) -> Tensor:
+    precision = recipe.train.precision
+    with torch.autocast(image_bchw.device.type, DTYPES[precision], enabled=precision != "fp32"):
+        logits: Logits = net(image_bchw)
+    own = segmentation_loss(
+        logits,
+        label_bhw,
+        pixels=pixels,
+        aux_weight=recipe.loss.aux_weight,
+        ohem=recipe.loss.ohem,
+        ohem_min_kept=recipe.loss.ohem_min_kept,
+        class_weight_k=class_weight_k,
+    )
+    # A context's own loss is a mean over the pictures it is given; parts of a batch must add up.
+    return own + model.context.loss(logits.extra, label_bhw) * (len(label_bhw) / recipe.train.batch)
+
+
+def _move(state: State, recipe: Recipe) -> None:
+    if recipe.optim.clip is not None:
+        state.scaler.unscale_(state.optimizer)
+        torch.nn.utils.clip_grad_norm_(state.model.parameters(), recipe.optim.clip)
+    state.scaler.step(state.optimizer)
+    state.scaler.update()
+    state.model.context.after_step()
+    if state.ema is not None:
+        state.ema.update(state.model)
+
+
+def _only_last_syncs(net: nn.Module, last: bool) -> contextlib.AbstractContextManager[object]:
+    """Gradients are exchanged once a step, not once a micro-batch."""
+    if last or not isinstance(net, DistributedDataParallel):
+        return contextlib.nullcontext()
+    return net.no_sync()
+
+
+def _class_weights(recipe: Recipe, num_classes: int, device: torch.device) -> Tensor | None:
+    weights = recipe.loss.class_weights
+    if weights is None:
+        return None
+    if len(weights) != num_classes:
+        raise RecipeError(f"loss.class_weights: {len(weights)} values for {num_classes} classes.")
+    return torch.tensor(weights, device=device)
+
+
+def _diverged(loss: float, lr: float, batch: Batch, world: World) -> TrainingError:
+    names = [name for names in world.gather(batch.names) for name in names]
+    return TrainingError(
+        f"the loss is {loss} at step {batch.step} with learning rate {lr:.3g}; pictures: "
+        f"{', '.join(names)}. Try a lower optim.lr, or optim.clip=1."
+    )

@@ -1,0 +1,241 @@
+"""The crop that is cut first and resampled after equals the one that is resampled first."""
+
+import math
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from reconet.data.dataset import IGNORE, Sample
+from reconet.data.transforms import (
+    MEAN_COLOUR,
+    Axis,
+    Geometry,
+    augment,
+    cut_image,
+    draw,
+    nearest,
+    place,
+    void,
+)
+
+side = st.integers(1, 700)
+small = st.integers(1, 300)
+
+
+def noise(height: int, width: int, seed: int = 0) -> Sample:
+    rng = np.random.default_rng(seed)
+    image_hwc = rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
+    return Sample("noise", image_hwc, rng.integers(0, 21, (height, width), dtype=np.uint8))
+
+
+def coordinates(axis: Axis) -> NDArray[Any]:
+    """Where the window samples the source: the formula of the module's documentation."""
+    return np.asarray(axis.start + (axis.offset + np.arange(axis.length) + 0.5) / axis.zoom - 0.5)
+
+
+def bilinear(image_hwc: NDArray[np.uint8], y_h: NDArray[Any], x_w: NDArray[Any]) -> NDArray[Any]:
+    """Bilinear sampling, in float64 and without any cleverness; edges are repeated."""
+    result_hwc = image_hwc.astype(np.float64)
+    for dim, position_n in enumerate((y_h, x_w)):
+        low_n, last = np.floor(position_n), result_hwc.shape[dim] - 1
+        before_n, after_n = (np.clip(low_n + i, 0, last).astype(int) for i in (0, 1))
+        weight = np.expand_dims(position_n - low_n, (1 - dim, 2))
+        before, after = result_hwc.take(before_n, dim), result_hwc.take(after_n, dim)
+        result_hwc = before * (1 - weight) + after * weight
+    return result_hwc
+
+
+@given(
+    height=side, width=side, crop_h=small, crop_w=small, base_size=st.integers(1, 800), seed=small
+)
+@settings(max_examples=150, deadline=None)
+def test_any_picture_gives_the_crop_and_only_labels_it_had(
+    height: int, width: int, crop_h: int, crop_w: int, base_size: int, seed: int
+) -> None:
+    sample = noise(height, width)
+    geometry = Geometry(crop=(crop_h, crop_w), base_size=base_size)
+    name, image_hwc, label_hw = augment(sample, geometry, np.random.default_rng(seed))
+    assert name == sample.name
+    assert image_hwc.shape == (crop_h, crop_w, 3)
+    assert label_hw.shape == (crop_h, crop_w)
+    assert image_hwc.dtype == label_hw.dtype == np.uint8
+    assert set(np.unique(label_hw)) <= {*np.unique(sample.label_hw), IGNORE}
+
+
+@given(
+    size=side,
+    zoom=st.floats(0.01, 8),
+    crop=st.integers(1, 1100),
+    position=st.floats(0, 1, exclude_max=True),
+)
+@settings(max_examples=500, deadline=None)
+def test_a_window_lies_in_the_picture_and_is_no_larger_than_the_crop_needs(
+    size: int, zoom: float, crop: int, position: float
+) -> None:
+    axis = place(size, zoom, crop, position)
+    scaled = round(size * axis.zoom)
+    assert 0 <= axis.start < axis.stop <= size
+    assert axis.offset >= 0
+    assert axis.length == min(crop, scaled) >= 1
+    assert axis.stop - axis.start <= (axis.length + 1) / axis.zoom + 5
+    assert axis.offset + axis.length <= round((axis.stop - axis.start) * axis.zoom)
+    drawn = int(position * (scaled - axis.length + 1))
+    assert abs(axis.start * axis.zoom + axis.offset - drawn) <= 1
+
+
+@given(height=side, width=side, zoom=st.floats(0.5, 3), seed=small)
+@settings(max_examples=150, deadline=None)
+def test_the_crop_equals_slow_sampling_of_the_whole_picture(
+    height: int, width: int, zoom: float, seed: int
+) -> None:
+    """Tolerance: 2 of 255 levels, for the fixed-point weights of cv2.resize."""
+    sample = noise(height, width)
+    geometry = Geometry(
+        crop=(96, 128), base_size=max(1, int(zoom * max(height, width))), scale=(1, 1)
+    )
+    window = draw((height, width), geometry, np.random.default_rng(seed))
+    if min(window.rows.zoom, window.columns.zoom) < 0.5:
+        return
+    y_h, x_w = coordinates(window.rows), coordinates(window.columns)
+    x_w = x_w[::-1] if window.mirrored else x_w
+    expected_hwc = bilinear(sample.image_hwc, y_h, x_w)
+    assert np.abs(cut_image(sample.image_hwc, window) - expected_hwc).max() <= 2
+
+
+@pytest.mark.parametrize("zoom", [0.25, 0.5, 1, 2, 3])
+@pytest.mark.parametrize("seed", range(6))
+def test_at_whole_zooms_it_equals_resize_all_then_pad_then_crop(zoom: float, seed: int) -> None:
+    sample = noise(120, 200, seed)
+    geometry = Geometry(crop=(130, 170), base_size=round(200 * zoom), scale=(1, 1), flip=False)
+    rows, columns, _ = draw((120, 200), geometry, np.random.default_rng(seed))
+    method = cv2.INTER_AREA if zoom < 0.5 else cv2.INTER_LINEAR
+    whole_hwc = cv2.resize(
+        sample.image_hwc, (round(200 * zoom), round(120 * zoom)), interpolation=method
+    )
+    below, right = max(0, 130 - whole_hwc.shape[0]), max(0, 170 - whole_hwc.shape[1])
+    whole_hwc = cv2.copyMakeBorder(
+        whole_hwc, 0, below, 0, right, cv2.BORDER_CONSTANT, value=MEAN_COLOUR
+    )
+    top, left = (round(axis.start * zoom) + axis.offset for axis in (rows, columns))
+    crop_hwc = whole_hwc[top : top + 130, left : left + 170].astype(int)
+    result_hwc = augment(sample, geometry, np.random.default_rng(seed)).image_hwc
+    assert np.abs(result_hwc - crop_hwc).max() <= 1
+
+
+@pytest.mark.parametrize("zoom", [0.2, 0.31, 0.5, 0.77, 1, 1.3, 1.9, 2.7])
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("seed", range(4))
+def test_image_and_label_are_not_shifted_against_each_other(
+    zoom: float, dim: int, seed: int
+) -> None:
+    """Black and white stripes: the grey value of a pixel says which stripe has its centre.
+
+    Half a pixel of shift turns one pixel at each of hundreds of edges; 4 levels are left for
+    rounding where the centre is just on an edge. Where areas are averaged, stripes must be wider.
+    """
+    rng = np.random.default_rng(seed)
+    widths = rng.integers(1, 4, 400) if zoom >= 0.5 else rng.integers(6, 12, 80)
+    stripe_n = np.repeat(np.arange(len(widths)) % 2, widths)[:450].astype(np.uint8)
+    label_hw = (
+        np.repeat(stripe_n[:, None], 450, 1) if dim == 0 else np.repeat(stripe_n[None], 450, 0)
+    )
+    image_hwc = np.repeat(label_hw[..., None] * np.uint8(255), 3, 2)
+    geometry = Geometry(crop=(150, 180), base_size=round(450 * zoom), scale=(1, 1))
+    _, image_hwc, label_hw = augment(Sample("stripes", image_hwc, label_hw), geometry, rng)
+    labelled_hw = label_hw != IGNORE
+    grey_n = image_hwc[..., 0][labelled_hw].astype(float)
+    clear_n = np.abs(grey_n - 127.5) > 4
+    assert clear_n.mean() > 0.4
+    assert np.array_equal((grey_n > 127.5)[clear_n], label_hw[labelled_hw][clear_n] == 1)
+
+
+def test_a_window_lies_within_half_a_pixel_of_where_it_was_drawn() -> None:
+    ramp_hwc = np.repeat(np.repeat(np.arange(250, dtype=np.uint8)[None, :, None], 50, 0), 3, 2)
+    geometry = Geometry(crop=(40, 100), base_size=350, scale=(1, 1), flip=False)  # zoom 1.4
+    whole_hwc = cv2.resize(ramp_hwc, (350, 70), interpolation=cv2.INTER_LINEAR).astype(int)
+    for seed in range(20):
+        position = np.random.default_rng(seed).random(4)[2]
+        left = int(position * 251)
+        window = draw((50, 250), geometry, np.random.default_rng(seed))
+        difference = cut_image(ramp_hwc, window)[0] - whole_hwc[0, left : left + 100]
+        assert np.abs(difference).max() <= 0.5 / 1.4 + 1  # half a pixel of slope, and rounding
+
+
+def test_labels_take_the_nearest_source_pixel() -> None:
+    axis = place(300, 1.7123, 120, 0.6)
+    by_hand = [min(range(300), key=lambda s: abs(s - x)) for x in coordinates(axis)]
+    assert (axis.start + nearest(axis)).tolist() == by_hand
+
+
+def test_the_same_generator_gives_the_same_crop_and_leaves_the_picture_alone() -> None:
+    sample, geometry = noise(90, 110), Geometry(crop=(64, 64), base_size=130)
+    image_hwc, label_hw = sample.image_hwc.copy(), sample.label_hw.copy()
+    sample.image_hwc.flags.writeable = sample.label_hw.flags.writeable = False
+    first, again, other = (augment(sample, geometry, np.random.default_rng(s)) for s in (1, 1, 2))
+    assert np.array_equal(first.image_hwc, again.image_hwc)
+    assert np.array_equal(first.label_hw, again.label_hw)
+    assert not np.array_equal(first.image_hwc, other.image_hwc)
+    assert np.array_equal(sample.image_hwc, image_hwc)
+    assert np.array_equal(sample.label_hw, label_hw)
+
+
+def test_padding_is_mean_colour_and_ignored_at_the_right_and_below() -> None:
+    geometry = Geometry(crop=(60, 50), base_size=40, scale=(1, 1))
+    _, image_hwc, label_hw = augment(noise(30, 40), geometry, np.random.default_rng(0))
+    assert (label_hw[:30, :40] != IGNORE).all()
+    for part_hwc, part_hw in (
+        (image_hwc[30:], label_hw[30:]),
+        (image_hwc[:, 40:], label_hw[:, 40:]),
+    ):
+        assert (part_hwc == MEAN_COLOUR).all()
+        assert (part_hw == IGNORE).all()
+
+
+def test_scale_is_uniform_over_its_range_and_relative_to_the_long_side() -> None:
+    geometry = Geometry(crop=(2000, 2000), base_size=100, scale=(0.5, 2.0))
+    rng = np.random.default_rng(0)
+    longest = [draw((300, 400), geometry, rng).columns.length for _ in range(2000)]
+    shortest = [draw((400, 300), geometry, rng).columns.length for _ in range(2000)]
+    assert min(longest) == pytest.approx(50, abs=1)
+    assert max(longest) == pytest.approx(200, abs=1)
+    assert np.mean(longest) == pytest.approx(125, abs=4)
+    assert np.mean(shortest) == pytest.approx(125 * 0.75, abs=4)
+
+
+def test_every_part_of_a_picture_is_shown() -> None:
+    geometry = Geometry(crop=(10, 10), base_size=40, scale=(1, 1))
+    rng = np.random.default_rng(0)
+    starts = {draw((20, 40), geometry, rng).columns.start for _ in range(500)}
+    ends = {
+        axis.start + math.ceil(axis.offset + axis.length)
+        for axis in (draw((20, 40), geometry, rng).columns for _ in range(500))
+    }
+    assert min(starts) == 0
+    assert max(ends) == 40
+
+
+def test_half_of_the_pictures_are_mirrored_and_none_if_not_asked() -> None:
+    sample = noise(64, 64)
+    plain, mirrored = Geometry(crop=(48, 48), flip=False), Geometry(crop=(48, 48), flip=True)
+    flipped = 0
+    for seed in range(200):
+        straight = augment(sample, plain, np.random.default_rng(seed))
+        maybe = augment(sample, mirrored, np.random.default_rng(seed))
+        same = np.array_equal(straight.image_hwc, maybe.image_hwc)
+        flipped += not same
+        if not same:
+            assert np.array_equal(straight.image_hwc[:, ::-1], maybe.image_hwc)
+            assert np.array_equal(straight.label_hw[:, ::-1], maybe.label_hw)
+    assert 70 < flipped < 130
+
+
+def test_a_void_crop_has_nothing_to_learn_from() -> None:
+    name, image_hwc, label_hw = void("broken", Geometry(crop=(3, 5)))
+    assert (name, image_hwc.shape, label_hw.shape) == ("broken", (3, 5, 3), (3, 5))
+    assert (label_hw == IGNORE).all()
+    assert (image_hwc == MEAN_COLOUR).all()

@@ -1,0 +1,114 @@
+"""Start `reconet` as a user does: in a process of its own, or in several by torchrun."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+
+from reconet.engine.rundir import read_log
+
+# Seconds for a whole run: 12 steps of 4 pictures, two validations, a checkpoint every third step.
+TINY = [
+    "--set=data.options.train=16",
+    "--set=data.options.val=3",
+    "--set=train.steps=12",
+    "--set=train.save_every=3",
+    "--set=train.eval_every=6",
+    "--set=train.log_every=2",
+    "--set=train.deterministic=true",
+]
+# One thread each: several processes share few cores, and threads that wait for one another spin.
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+
+
+def command(directory: Path, *more: str, recipe: str = "scenes/tiny") -> list[str]:
+    return ["reconet", "train", recipe, f"--out={directory}", "--device=cpu", *TINY, *more]
+
+
+def start(
+    arguments: list[str], processes: int = 1, torchrun: tuple[str, ...] = ()
+) -> subprocess.Popen[str]:
+    launcher = [sys.executable, "-m"]
+    if processes > 1 or torchrun:
+        own = torchrun or ("--standalone",)
+        launcher += ["torch.distributed.run", f"--nproc-per-node={processes}", *own, "-m"]
+    return subprocess.Popen(
+        [*launcher, *arguments],
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # so that a kill can reach all of its processes
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=200)
+    return process.returncode, out, err
+
+
+def run(arguments: list[str], processes: int = 1, torchrun: tuple[str, ...] = ()) -> str:
+    """Run to the end; return what it said on stderr."""
+    code, out, err = finish(start(arguments, processes, torchrun))
+    assert code == 0, out + err
+    return err
+
+
+def kill_when(process: subprocess.Popen[str], directory: Path, step: int) -> None:
+    """SIGKILL to all of its processes once the log has reached a step, or at its end."""
+    while process.poll() is None and not reached(directory, step):
+        time.sleep(0.002)
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def reached(directory: Path, step: int) -> bool:
+    return any(line["step"] >= step for line in read_log(directory))
+
+
+def weights(directory: Path) -> dict[str, torch.Tensor]:
+    return load_file(directory / "best.safetensors")
+
+
+def last(directory: Path) -> dict[str, object]:
+    content: dict[str, object] = torch.load(directory / "last.pt", weights_only=True)
+    return content
+
+
+def figures(directory: Path) -> list[dict[str, object]]:
+    """The log without what cannot repeat: speed and memory."""
+    return [
+        {k: v for k, v in line.items() if k not in {"images_per_second", "memory_mb"}}
+        for line in read_log(directory)
+    ]
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    """Bit for bit: the weights, the whole training state, the log."""
+    assert figures(one) == figures(other)
+    same(weights(one), weights(other))
+    same(last(one), last(other))
+
+
+def same(one: object, other: object) -> None:
+    if isinstance(one, dict):
+        assert isinstance(other, dict)
+        assert one.keys() == other.keys()
+        for key in one:
+            same(one[key], other[key])
+    elif isinstance(one, torch.Tensor):
+        assert isinstance(other, torch.Tensor)
+        assert torch.equal(one, other)
+    elif isinstance(one, list | tuple):
+        assert isinstance(other, list | tuple)
+        assert len(one) == len(other)
+        for a, b in zip(one, other, strict=True):
+            same(a, b)
+    else:
+        assert one == other

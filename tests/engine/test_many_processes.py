@@ -1,0 +1,58 @@
+"""Two processes compute what one does."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+
+from reconet.engine.rundir import read_log
+from tests.engine.launch import command, finish, last, reached, run, start
+
+# Dropout is drawn by each process for itself, so it is off where bits of one are compared with two.
+NO_DROPOUT = ["--set=model.options.dropout=0", "--set=model.aux=false"]
+
+
+def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
+    """DDP, synchronised batch norm and the loss over all pixels: the same mathematics."""
+    run(command(tmp_path / "one", *NO_DROPOUT))
+    run(command(tmp_path / "two", *NO_DROPOUT), processes=2)
+    one, two = read_log(tmp_path / "one"), read_log(tmp_path / "two")
+    assert [(x["kind"], x["step"]) for x in one] == [(x["kind"], x["step"]) for x in two]
+    losses = [[x["loss"] for x in log if x["kind"] == "train"] for log in (one, two)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    assert losses[0][-1] < losses[0][0]  # and it does learn
+    a, b = last(tmp_path / "one")["model"], last(tmp_path / "two")["model"]
+    assert isinstance(a, dict)
+    assert isinstance(b, dict)
+    for key, value in a.items():
+        torch.testing.assert_close(value, b[key], atol=2e-4, rtol=2e-3, msg=key)
+
+
+def test_torchrun_restarts_a_killed_worker_and_the_run_completes(tmp_path: Path) -> None:
+    process = start(
+        command(tmp_path / "run"), processes=2, torchrun=("--standalone", "--max-restarts=2")
+    )
+    while not reached(tmp_path / "run", 6):
+        time.sleep(0.005)
+        assert process.poll() is None
+    worker = psutil.Process(process.pid).children()[-1]
+    os.kill(worker.pid, signal.SIGKILL)
+    code, out, err = finish(process)
+    assert code == 0, out + err
+    assert last(tmp_path / "run")["step"] == 12
+    steps = [line["step"] for line in read_log(tmp_path / "run") if line["kind"] == "train"]
+    assert steps == [2, 4, 6, 8, 10, 12]
+
+
+def test_two_nodes_train_together(tmp_path: Path) -> None:
+    """Two torchrun agents on one machine are two nodes to torch."""
+    meet = ("--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:29731", "--rdzv-id=t")
+    agents = [start(command(tmp_path / "run"), processes=1, torchrun=meet) for _ in range(2)]
+    for agent in agents:
+        code, out, err = finish(agent)
+        assert code == 0, out + err
+    assert last(tmp_path / "run")["step"] == 12
