@@ -9,7 +9,7 @@ from statistics import median
 import torch
 from torch import Tensor, nn
 
-from reconet.cost import PeakMemory, module_cost, parameters
+from reconet.cost import PeakMemory, module_cost
 from reconet.models.context.reconet import TensorReconstruction
 from reconet.models.features import FeatureSpec
 
@@ -85,12 +85,11 @@ def _module_bench(
     name: str, module: nn.Module, x_bchw: Tensor, forward_ms: float, forward_backward_ms: float
 ) -> ModuleBench:
     map_bytes = x_bchw.numel() * x_bchw.element_size()
-    weight_bytes = 4 * parameters(module)
-    module.zero_grad(set_to_none=True)
     with PeakMemory() as forward:
         _forward(module, x_bchw)
     with PeakMemory() as both:
         _forward_backward(module, x_bchw)
+    gradients = [p.grad for p in module.parameters() if p.grad is not None]
     cost = module_cost(module, x_bchw)
     return ModuleBench(
         name=name,
@@ -98,8 +97,8 @@ def _module_bench(
         macs=cost.macs,
         forward_ms=forward_ms,
         forward_backward_ms=forward_backward_ms,
-        forward_peak_maps=forward.peak_bytes / map_bytes,
-        forward_backward_peak_maps=(both.peak_bytes - weight_bytes) / map_bytes,
+        forward_peak_maps=forward.peak_bytes() / map_bytes,
+        forward_backward_peak_maps=both.peak_bytes(without=gradients) / map_bytes,
     )
 
 

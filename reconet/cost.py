@@ -8,7 +8,7 @@ cost_paper.py.)
 
 import copy
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 from weakref import finalize
@@ -20,8 +20,10 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from reconet.errors import RecipeError
+from reconet.losses import segmentation_loss
 from reconet.models.features import Features
-from reconet.models.segmenter import Segmenter
+from reconet.models.segmenter import Segmenter, build_model
+from reconet.recipe import Recipe
 
 SMALLEST = 33  # two features a side at stride 32: batch norm needs more than one
 
@@ -40,7 +42,7 @@ class Cost:
 class ModelCost:
     parts: tuple[Cost, ...]  # in the order of the flow; "core" is a part of "context"
     total: Cost  # in use: without the auxiliary head, which is there in training only
-    training_bytes: int  # saved_bytes with the auxiliary head and the logits it brings
+    training_bytes: int  # all that a training step keeps: with the auxiliary head and the loss
     peak_bytes: int  # most that is alive at once in use, beside the weights
 
 
@@ -50,7 +52,10 @@ def model_cost(model: Segmenter, size: tuple[int, int]) -> ModelCost:
         raise RecipeError(f"the input must be at least {SMALLEST} x {SMALLEST}, got {size}.")
     net = copy.deepcopy(model).to("meta")
     image_bchw = torch.empty(1, 3, *size, device="meta")
-    macs, saved = count(net.train(), image_bchw)
+    label_bhw = torch.zeros(1, *size, dtype=torch.uint8, device="meta")
+    macs, saved = count(
+        net.train(), image_bchw, then=lambda logits: segmentation_loss(logits, label_bhw)
+    )
     parts = {
         name: Cost(
             name=name,
@@ -72,12 +77,29 @@ def model_cost(model: Segmenter, size: tuple[int, int]) -> ModelCost:
             saved_bytes=sum(part.saved_bytes for part in used),
         ),
         training_bytes=saved[""],
-        peak_bytes=memory.peak_bytes,
+        peak_bytes=memory.peak_bytes(),
     )
 
 
+def recipe_costs(
+    recipe: Recipe, contexts: Iterable[str], size: tuple[int, int], num_classes: int
+) -> dict[str, ModelCost]:
+    """Cost of a recipe's network, and of other contexts on the same backbone."""
+    costs = {}
+    for name in contexts:
+        model = recipe.model
+        if name != model.context:  # the options of one context mean nothing to another
+            model = model.model_copy(update={"context": name, "options": {}})
+        with torch.device("meta"):
+            built = build_model(
+                recipe.model_copy(update={"model": model}), num_classes, pretrained=False
+            )
+        costs[name] = model_cost(built, size)
+    return costs
+
+
 def module_cost(module: nn.Module, *inputs: Tensor | Features) -> Cost:
-    """Cost of any module on meta tensors, e.g. a context's core on one feature map."""
+    """Cost of any module, e.g. a context's core on one feature map, real or on meta."""
     macs, saved = count(module, *inputs)
     return Cost(
         name=type(module).__name__, params=parameters(module), macs=macs[""], saved_bytes=saved[""]
@@ -88,8 +110,13 @@ def parameters(module: nn.Module) -> int:
     return sum(p.numel() for p in module.parameters())
 
 
-def count(module: nn.Module, *inputs: Tensor | Features) -> tuple[Counter[str], Counter[str]]:
-    """MACs and bytes saved for the backward pass, by the dotted path of each module ("" = all)."""
+def count(
+    module: nn.Module, *inputs: Tensor | Features, then: Callable[[Any], object] | None = None
+) -> tuple[Counter[str], Counter[str]]:
+    """MACs and bytes saved for the backward pass, by the dotted path of each module ("" = all).
+
+    `then` is called on the result, and counts into "" only.
+    """
     root = type(module).__name__
     saved: Counter[str] = Counter()
     # Weights are there anyway, and a map that two layers save is there once. Storages are kept, so
@@ -105,40 +132,54 @@ def count(module: nn.Module, *inputs: Tensor | Features) -> tuple[Counter[str], 
         return tensor
 
     with counter, torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        module(*inputs)
+        result = module(*inputs)
+        if then is not None:
+            then(result)
     macs = Counter({path: sum(by.values()) // 2 for path, by in counter.flop_counts.items()})
     return _relative(macs, root), _relative(saved, root)
 
 
 class PeakMemory(TorchDispatchMode):
-    """Within it: the most bytes of operator outputs alive at once, gradients included."""
+    """Within it: how many bytes of operator outputs are alive, gradients included."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.alive_bytes = self.peak_bytes = 0
-        self._known: set[int] = set()
+        self._changes: list[tuple[int, int]] = []  # (number of a storage, bytes more or less)
+        self._numbers: dict[int, int] = {}  # of the storages alive, by address
+
+    def peak_bytes(self, without: Iterable[Tensor] = ()) -> int:
+        """The most that was alive at once, leaving out the storages of some tensors."""
+        left_out = {self._numbers.get(t.untyped_storage()._cdata) for t in without}
+        alive = peak = 0
+        for number, change in self._changes:
+            if number not in left_out:
+                alive += change
+                peak = max(peak, alive)
+        return peak
 
     def __torch_dispatch__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         for tensor in tree_leaves((args, kwargs)):  # what came from outside is not counted
-            if isinstance(tensor, Tensor) and tensor.untyped_storage()._cdata not in self._known:
+            if isinstance(tensor, Tensor):
                 self._watch(tensor.untyped_storage(), 0)
         result = func(*args, **(kwargs or {}))
         for tensor in tree_leaves(result):
-            if isinstance(tensor, Tensor) and tensor.untyped_storage()._cdata not in self._known:
+            if isinstance(tensor, Tensor):
                 self._watch(tensor.untyped_storage(), tensor.untyped_storage().nbytes())
-        self.peak_bytes = max(self.peak_bytes, self.alive_bytes)
         return result
 
     def _watch(self, storage: torch.UntypedStorage, nbytes: int) -> None:
-        self._known.add(storage._cdata)
-        self.alive_bytes += nbytes
-        finalize(storage, self._forget, storage._cdata, nbytes)
+        if storage._cdata in self._numbers:
+            return
+        number = len(self._changes)
+        self._numbers[storage._cdata] = number
+        self._changes.append((number, nbytes))
+        finalize(storage, self._forget, storage._cdata, number, nbytes)
 
-    def _forget(self, address: int, nbytes: int) -> None:
-        self._known.discard(address)
-        self.alive_bytes -= nbytes
+    def _forget(self, address: int, number: int, nbytes: int) -> None:
+        del self._numbers[address]
+        self._changes.append((number, -nbytes))
 
 
 def _parts(net: Segmenter) -> dict[str, list[tuple[nn.Module, str]]]:
@@ -172,8 +213,8 @@ def _relative(counts: Counter[str], root: str) -> Counter[str]:
     """From the tracker's paths ("Segmenter.backbone.conv1", "Global") to the module's own."""
     return Counter(
         {
-            "" if path == root else path.removeprefix(f"{root}."): number
+            "" if path == "Global" else path.removeprefix(f"{root}."): number
             for path, number in counts.items()
-            if path != "Global"
+            if path != root
         }
     )

@@ -8,6 +8,7 @@ method is about: hence 0.0215 G for TGM + TRM where every product counted gives 
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -81,7 +82,7 @@ def _layer_flops(layer: nn.Module, x: Tensor, y: Tensor) -> int:
             return 2 * y.numel()
         case nn.ReLU():
             return y.numel()
-        case nn.MaxPool2d():
+        case nn.MaxPool2d() | nn.AvgPool2d() | nn.AdaptiveAvgPool2d():
             return x.numel()
         case _:
             return 0
@@ -97,23 +98,23 @@ def _module_rows() -> list[Row]:
     """Table "Computational cost and GPU occupation of TGM+TRM": one 512 x 64 x 64 map."""
     x_bchw = torch.empty(1, 512, 64, 64)
     core = TensorReconstruction(FeatureSpec(channels=512, height=64, width=64), rank=64)
-    normed = nn.Sequential(core, nn.BatchNorm2d(512))
     products = core.rank_logits_r.numel() * x_bchw.numel()
-    note = (
-        "the rule sees the generators only; it leaves out the reconstruction itself, "
-        f"r*C*H*W = {products / 1e9:.4f} G products"
+    module_row = partial(
+        _row, table="module", size="512x64x64", inputs=x_bchw, paper_g=0.0215, paper_mib=8.31
     )
     return [
-        _row("TGM+TRM", "512x64x64", core, x_bchw, 0.0215, 8.31, "not reproduced", note),
-        _row(
-            "TGM+TRM, BN",
-            "512x64x64",
-            normed,
-            x_bchw,
-            0.0215,
-            8.31,
-            "assumed",
-            "assumes one BatchNorm2d(512) after it, which neither text nor code has",
+        module_row(
+            method="TGM+TRM",
+            module=core,
+            evidence="not reproduced",
+            note="the rule sees the generators only; it leaves out the reconstruction itself, "
+            f"r*C*H*W = {products / 1e9:.4f} G products",
+        ),
+        module_row(
+            method="TGM+TRM, BN",
+            module=nn.Sequential(core, nn.BatchNorm2d(512)),
+            evidence="assumed",
+            note="assumes one BatchNorm2d(512) after it, which neither text nor code has",
         ),
     ]
 
@@ -122,45 +123,47 @@ def _network_rows() -> list[Row]:
     """FLOPs column of the comparison on VOC12 val: ResNet-101, and the head on top of it."""
     backbone = ResNet("resnet101")
     stages = backbone.stages((512, 512))
-    features = Features(*(torch.empty(1, s.channels, s.height, s.width) for s in stages))
     return [
         _row(
-            "ResNet-101",
-            "3x513x513",
-            backbone,
-            torch.empty(1, 3, 513, 513),
-            190.6,
-            None,
-            "exact",
-            "deep stem, output stride 8, no classifier",
+            table="network",
+            method="ResNet-101",
+            size="3x513x513",
+            module=backbone,
+            inputs=torch.empty(1, 3, 513, 513),
+            paper_g=190.6,
+            evidence="exact",
+            note="deep stem, output stride 8, no classifier",
         ),
         _row(
-            "RecoNet",
-            "2048x64x64",
-            RecoNet(stages, num_classes=21),
-            features,
-            41.9,
-            None,
-            "assumed",
-            "assumes 3x3 2048-512 before and 1x1 1536-512 after; input 512, not 513; no classifier",
+            table="network",
+            method="RecoNet",
+            size="2048x64x64",
+            module=RecoNet(stages, num_classes=21),
+            inputs=Features(*(torch.empty(1, s.channels, s.height, s.width) for s in stages)),
+            paper_g=41.9,
+            evidence="assumed",
+            note="assumes 3x3 2048-512 before and 1x1 1536-512 after; input 512, not 513; "
+            "no classifier",
         ),
     ]
 
 
 def _row(
+    *,
+    table: Literal["module", "network"],
     method: str,
     size: str,
     module: nn.Module,
     inputs: Tensor | Features,
     paper_g: float,
-    paper_mib: float | None,
+    paper_mib: float | None = None,
     evidence: Evidence,
     note: str,
 ) -> Row:
     rule = paper_cost(module, inputs)
     uniform = module_cost(module, inputs)
     return Row(
-        table="module" if paper_mib is not None else "network",
+        table=table,
         method=method,
         size=size,
         paper_g=paper_g,

@@ -14,6 +14,9 @@ def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
     A crash, a full disk or a kill leaves the old file (or none) and at most a stray temporary one.
     """
+    path = path.resolve()  # a link stays a link: what it points to is replaced
+    if path.exists() and not path.is_file():
+        raise OutputError(f"cannot write {path}: it is there, and no ordinary file.")
     try:
         _write(path, write)
     except OSError as error:

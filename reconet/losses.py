@@ -34,7 +34,7 @@ def segmentation_loss(
     if logits.aux_bkhw is not None:
         aux = _cross_entropy_sum(logits.aux_bkhw, label_bhw, class_weight_k, None)
         total = total + aux_weight * aux
-    return total / pixels.clamp(min=1)
+    return total / pixels.where(pixels > 0, 1)
 
 
 def valid_pixels(label_bhw: Tensor, class_weight_k: Tensor | None = None) -> Tensor:
@@ -53,7 +53,7 @@ def _cross_entropy_sum(
     loss_bhw = F.cross_entropy(
         logits_bkhw.float(),  # the sum over many pixels wants more digits than bf16 has
         label_bhw.long(),
-        weight=class_weight_k,
+        weight=None if class_weight_k is None else class_weight_k.float(),
         ignore_index=IGNORE,
         reduction="none",
     )

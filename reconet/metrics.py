@@ -31,6 +31,11 @@ def confusion(label_n: Tensor, predicted_n: Tensor, num_classes: int) -> Tensor:
     """
     label_n, predicted_n = label_n.flatten().long(), predicted_n.flatten().long()
     scored_n = (label_n >= 0) & (label_n < num_classes)
+    if (
+        predicted_n.numel()
+        and not 0 <= int(predicted_n.min()) <= int(predicted_n.max()) < num_classes
+    ):
+        raise ValueError(f"predictions are outside the {num_classes} classes")
     pair_n = label_n[scored_n] * num_classes + predicted_n[scored_n]
     return torch.bincount(pair_n, minlength=num_classes**2).view(num_classes, num_classes)
 

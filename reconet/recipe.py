@@ -17,7 +17,6 @@ from pydantic import (
     Field,
     JsonValue,
     PositiveFloat,
-    PositiveInt,
     ValidationError,
     model_validator,
 )
@@ -27,13 +26,17 @@ from reconet.files import write_text
 
 FORMAT = 1
 Fraction = Annotated[float, Field(ge=0, le=1)]
+# Strict, since true would else be 1; bounded, since no machine has room for more.
+Count = Annotated[int, Field(gt=0, le=10**9, strict=True)]
+Side = Annotated[int, Field(gt=0, le=2**15, strict=True)]
 
 
 def _both_sides(value: object) -> object:
     """Read 512 as (512, 512) and "512x1024" as (512, 1024): height, then width."""
-    if isinstance(value, str) and "x" in value:
-        return tuple(value.split("x"))
-    return (value, value) if isinstance(value, int | str) else value
+    if isinstance(value, str):
+        parts = value.split("x") if "x" in value else [value, value]
+        return tuple(int(part) if part.strip().isdecimal() else part for part in parts)
+    return (value, value) if isinstance(value, int) else value
 
 
 def _rising(value: tuple[float, float]) -> tuple[float, float]:
@@ -42,7 +45,7 @@ def _rising(value: tuple[float, float]) -> tuple[float, float]:
     return value
 
 
-Size = Annotated[tuple[PositiveInt, PositiveInt], BeforeValidator(_both_sides)]
+Size = Annotated[tuple[Side, Side], BeforeValidator(_both_sides)]
 
 
 class Settings(BaseModel):
@@ -62,7 +65,7 @@ class Data(Settings):
     """the pictures to learn from"""
     val_split: str = "val"
     """the pictures to score on"""
-    base_size: PositiveInt = 520
+    base_size: Side = 520
     """length of the long side that a scale of 1 means"""
     crop: Size = (512, 512)
     """height and width of a training crop"""
@@ -87,14 +90,14 @@ class Model(Settings):
     """which convolution of a bottleneck has the stride: torchvision and timm, or Caffe and Keras"""
     output_stride: Literal[8, 16, 32] = 8
     """input pixels per feature of the last stage"""
-    width: PositiveFloat = 1.0
+    width: Annotated[float, Field(gt=0, le=16)] = 1.0
     """factor on the backbone's channels"""
     weights: str | None = None
     """weights of the backbone: "imagenet", a timm hub id, or a .safetensors or .pth file"""
     context: str = "reconet"
     """the method between backbone and classifier"""
-    rank: PositiveInt | None = None
-    """number of rank-one tensors; by default the context's own (64 in the paper)"""
+    rank: Annotated[int, Field(gt=0, le=2**15, strict=True)] | None = None
+    """number of rank-one tensors; by default 64, and contexts without them do not read it"""
     options: dict[str, JsonValue] = {}
     """other options of the context"""
     aux: bool = True
@@ -108,7 +111,7 @@ class Loss(Settings):
     """learn only from pixels whose true class has less than this probability"""
     ohem_min_kept: Annotated[int, Field(ge=0)] = 10_000
     """... but from at least so many, the hardest ones, in each picture"""
-    class_weights: tuple[PositiveFloat, ...] | None = None
+    class_weights: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)] | None = None
     """one weight per class"""
 
 
@@ -128,13 +131,13 @@ class Optim(Settings):
 
 
 class Train(Settings):
-    epochs: PositiveInt | None = None
+    epochs: Count | None = None
     """length of the training: exactly one of epochs and steps"""
-    steps: PositiveInt | None = None
+    steps: Count | None = None
     """steps = epochs x floor(pictures / batch)"""
-    batch: PositiveInt = 16
+    batch: Count = 16
     """pictures in one optimiser step, over all processes"""
-    micro_batch: PositiveInt | None = None
+    micro_batch: Count | None = None
     """most pictures that one process takes at once; the rest is accumulated"""
     seed: Annotated[int, Field(ge=0)] = 0
     """order, augmentation, dropout and fresh weights are functions of it"""
@@ -148,11 +151,11 @@ class Train(Settings):
     """decay of a running mean of the weights, which is then what is evaluated and saved"""
     init_from: Path | None = None
     """start from the weights of another run"""
-    save_every: PositiveInt = 1000
+    save_every: Count = 1000
     """steps between checkpoints"""
-    eval_every: PositiveInt = 1000
+    eval_every: Count = 1000
     """steps between validations"""
-    log_every: PositiveInt = 10
+    log_every: Count = 10
     """steps between lines of the log"""
 
     @model_validator(mode="after")
@@ -255,7 +258,8 @@ def _check_known(recipe: Recipe, key: str) -> None:
     """A setting is group.name, or group.options.name, where any name goes."""
     known = [name for name, _, _ in settings(recipe)]
     group, *rest = key.split(".")
-    if key in known or (len(rest) == 2 and rest[0] == "options" and f"{group}.options" in known):
+    is_option = len(rest) == 2 and rest[0] == "options" and rest[1] != ""
+    if key in known or (is_option and f"{group}.options" in known):
         return
     in_group = [name for name in known if name.startswith(f"{group}.")]
     if in_group:
@@ -269,7 +273,7 @@ def _check_known(recipe: Recipe, key: str) -> None:
 def _readings(text: str) -> list[object]:
     """What a text may mean: JSON (numbers, true, null, lists), or just itself."""
     try:
-        return [json.loads(text), text]
+        return [json.loads(text, parse_constant=str), text]  # NaN and Infinity are no JSON
     except ValueError:
         return [text]
 

@@ -18,6 +18,8 @@ def test_bench_module_measures_both_forms_at_the_size_asked_for() -> None:
     assert (fast.name, loop.name) == ("reconet", "reconet, loop")
     assert fast.params == loop.params == 2 * (64 + 36 + 25) + 2
     assert fast.macs == 2 * (64 + 36 + 25) + 2 * 8 * 30
+    assert fast.forward_peak_maps >= 1
+    assert loop.forward_backward_peak_maps > fast.forward_backward_peak_maps >= 1
     assert fast.forward_ms > 0
     assert fast.forward_backward_ms > 0
 

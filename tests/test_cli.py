@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 import time
@@ -120,6 +121,9 @@ def other_network(tmp_path: Path) -> str:
         (["cost", "--set", "model.backbone=resnet5"], "Did you mean 'resnet50'?"),
         (["cost", "--size", "12xx"], "--size takes"),
         (["cost", "--classes", "0"], "--classes"),
+        (["cost", "--size", "8"], "at least 33 x 33"),
+        (["cost", "--paper", "--size", "64"], "--paper prints fixed tables"),
+        (["cost", "--set", "model.options.num_classes=3"], "unknown option of context"),
         (["cost", "--nonsense"], "--nonsense"),
         (["bench", "module", "--rank", "0"], "--rank"),
     ],
@@ -152,6 +156,22 @@ def test_an_unwritable_file_is_one_line(capsys: pytest.CaptureFixture[str], tmp_
     code, _, err = run(capsys, "show", "scenes/tiny", "--out", str(target))
     assert code == 2
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("buffered", [True, False])
+@pytest.mark.parametrize(("target", "code"), [("| head -1", 0), ("> /dev/full", 2)])
+def test_a_closed_pipe_is_no_error_and_a_full_disk_is_one_line(
+    buffered: bool, target: str, code: int
+) -> None:
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
+    if not buffered:
+        env["PYTHONUNBUFFERED"] = "1"
+    command = f"{sys.executable} -m reconet show scenes/tiny {target}; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", command], env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code
+    assert done.stderr.count("\n") == (1 if code else 0)
 
 
 def test_no_verb_at_all_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ from torch import nn
 
 from reconet.cost import PeakMemory, model_cost, module_cost, parameters
 from reconet.cost_paper import Row, paper_cost, paper_rows
+from reconet.errors import RecipeError
 from reconet.models.context.reconet import TensorReconstruction
 from reconet.models.features import FeatureSpec
 from reconet.models.segmenter import create_model
@@ -99,6 +100,32 @@ def test_model_cost_counts_every_convolution_once() -> None:
     assert cost.total.params == in_use
 
 
+def test_training_keeps_more_than_its_parts_the_loss_included() -> None:
+    model = create_model("fcn", backbone="resnet18", width=0.125, num_classes=3, crop=64)
+    cost = model_cost(model, (64, 64))
+    parts = {part.name: part.saved_bytes for part in cost.parts}
+    logits_bytes = 4 * 3 * 64 * 64
+    assert cost.training_bytes >= sum(parts.values()) + 2 * logits_bytes
+    assert cost.total.saved_bytes == sum(parts.values()) - parts["aux"]
+
+
+def test_gradients_can_be_left_out_of_the_peak() -> None:
+    weight = torch.zeros(1000, requires_grad=True)
+    with PeakMemory() as memory:
+        weight.exp().sum().backward()
+    assert weight.grad is not None
+    assert (
+        memory.peak_bytes() >= 8000
+    )  # the result, which the backward pass needs, and the gradient
+    assert 4000 <= memory.peak_bytes(without=[weight.grad]) < 8000
+
+
+def test_too_small_an_input_is_refused() -> None:
+    model = create_model("fcn", backbone="resnet18", width=0.125, num_classes=3, crop=64)
+    with pytest.raises(RecipeError, match="at least 33 x 33"):
+        model_cost(model, (8, 64))
+
+
 def test_cost_leaves_the_model_as_it_was() -> None:
     model = create_model("plain", backbone="resnet18", width=0.125, num_classes=3, crop=64).eval()
     model_cost(model, (64, 64))
@@ -125,7 +152,7 @@ def test_peak_memory_is_the_most_alive_at_once() -> None:
         z = torch.cat([y, y])  # y and 8000
         del y
         z = z[:10] + 1  # a view of z, and 40
-    assert memory.peak_bytes == 12_000
+    assert memory.peak_bytes() == 12_000
     assert z.shape == (10,)
 
 
@@ -134,4 +161,4 @@ def test_no_intermediate_of_the_core_is_larger_than_a_few_maps() -> None:
     x_bchw = torch.empty(1, 512, 64, 64, device="meta")
     with torch.no_grad(), PeakMemory() as memory:
         core(x_bchw)
-    assert memory.peak_bytes < 3 * 4 * x_bchw.numel()
+    assert memory.peak_bytes() < 3 * 4 * x_bchw.numel()

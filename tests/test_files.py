@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 from typing import BinaryIO
 
@@ -33,3 +34,16 @@ def test_a_written_file_has_the_usual_permissions(tmp_path: Path) -> None:
     usual.touch()
     write_text(path, "x")
     assert path.stat().st_mode == usual.stat().st_mode
+
+
+def test_a_link_stays_a_link_and_no_device_is_replaced(tmp_path: Path) -> None:
+    target, link, pipe = tmp_path / "target", tmp_path / "link", tmp_path / "pipe"
+    target.touch()
+    link.symlink_to(target)
+    write_text(link, "through")
+    assert link.is_symlink()
+    assert target.read_text() == "through"
+    os.mkfifo(pipe)
+    with pytest.raises(OutputError, match="no ordinary file"):
+        write_text(pipe, "x")
+    assert not pipe.is_file()

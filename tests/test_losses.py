@@ -95,3 +95,39 @@ def test_ohem_keeps_the_hard_pixels_and_at_least_so_many(
     )
     expected = slow_ohem(logits.main_bkhw, label_bhw, threshold, min_kept)
     assert loss.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_ohem_is_for_the_main_classifier_and_class_weights_are_for_both(
+    logits: Logits, label_bhw: Tensor
+) -> None:
+    assert logits.aux_bkhw is not None
+    main, aux = Logits(logits.main_bkhw, None, {}), Logits(logits.aux_bkhw, None, {})
+    hard = segmentation_loss(main, label_bhw, ohem=0.1, ohem_min_kept=3)
+    both = segmentation_loss(logits, label_bhw, ohem=0.1, ohem_min_kept=3)
+    torch.testing.assert_close(both, hard + 0.2 * segmentation_loss(aux, label_bhw))
+    weight_k = torch.rand(5) + 0.5
+    expected = sum(
+        factor * segmentation_loss(one, label_bhw, class_weight_k=weight_k)
+        for factor, one in ((1.0, main), (0.2, aux))
+    )
+    torch.testing.assert_close(
+        segmentation_loss(logits, label_bhw, class_weight_k=weight_k), expected
+    )
+
+
+def test_small_class_weights_are_normalised_as_well() -> None:
+    main_bkhw = torch.randn(1, 2, 1, 2)
+    label_bhw = torch.tensor([[[0, 1]]])
+    light = segmentation_loss(
+        Logits(main_bkhw, None, {}), label_bhw, class_weight_k=torch.tensor([0.1, 0.1])
+    )
+    torch.testing.assert_close(light, segmentation_loss(Logits(main_bkhw, None, {}), label_bhw))
+
+
+def test_bf16_logits_are_summed_in_full_precision() -> None:
+    main_bkhw = torch.randn(1, 3, 64, 64).bfloat16()
+    label_bhw = torch.randint(0, 3, (1, 64, 64))
+    loss = segmentation_loss(Logits(main_bkhw, None, {}), label_bhw)
+    exact = segmentation_loss(Logits(main_bkhw.float(), None, {}), label_bhw)
+    assert loss.dtype == torch.float
+    torch.testing.assert_close(loss, exact)

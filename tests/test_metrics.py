@@ -1,5 +1,6 @@
 import math
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,3 +74,8 @@ def test_nothing_but_void_scores_nan_not_an_error() -> None:
     result = scores(confusion(torch.tensor([255]), torch.tensor([0]), 2))
     assert result.pixel_accuracy.isnan()
     assert result.mean_iou.isnan()
+
+
+def test_predictions_outside_the_classes_are_an_error_not_a_wrong_score() -> None:
+    with pytest.raises(ValueError, match="outside the 3 classes"):
+        confusion(torch.tensor([1]), torch.tensor([3]), 3)

@@ -60,6 +60,13 @@ def test_setting_steps_clears_epochs_and_back() -> None:
         ("model.rank", "0", r"model\.rank: .*greater than 0, got 0"),
         ("train.epochs", "null", r"exactly one of train\.epochs and train\.steps"),
         ("model.output_stride", "9", r"8, 16 or 32, got 9"),
+        ("model.options.", "1", r"unknown setting"),
+        ("train.steps", "true", r"train\.steps: .*valid integer"),
+        ("data.scale", "[2, 0.5]", r"data\.scale: the first number must not be larger"),
+        ("eval.scales", "[]", r"eval\.scales: .*at least 1 item"),
+        ("loss.class_weights", "[]", r"loss\.class_weights: .*at least 1 item"),
+        ("model.width", "1e308", r"model\.width: .*less than or equal to 16"),
+        ("data.crop", "1000000", r"data\.crop\.0: .*less than or equal to 32768"),
         ("model.options.a.b", "1", r"unknown setting 'model\.options\.a\.b'"),
     ],
 )
@@ -137,14 +144,39 @@ def test_a_missing_recipe_file_and_a_mistyped_name_are_told_apart() -> None:
         find("voc12/reconet_101")
 
 
-def test_the_paper_recipes_carry_the_paper_settings() -> None:
-    voc, city = find("voc12/reconet_r101"), find("cityscapes/reconet_r101_test")
-    assert (voc.optim.lr, voc.train.epochs, voc.train.batch) == (0.001, 80, 16)
-    assert (voc.data.train_split, voc.data.crop, voc.optim.weight_decay) == (
-        "trainaug",
-        (512, 512),
-        1e-4,
-    )
-    assert (city.optim.lr, city.train.steps, city.train.batch) == (0.01, 100_000, 8)
-    assert (city.data.crop, city.optim.weight_decay) == ((512, 1024), 5e-4)
-    assert find("voc12/reconet_r101_trainval").optim.lr == 1e-5
+# Base learning rate, epochs or steps, batch, crop, weight decay, training split: section 4.1 and
+# the appendix of the paper.
+PAPER = {
+    "voc12/reconet_r50": (0.001, 80, 16, (512, 512), 1e-4, "trainaug"),
+    "voc12/reconet_r101": (0.001, 80, 16, (512, 512), 1e-4, "trainaug"),
+    "voc12/reconet_r101_finetune": (1e-5, 50, 16, (512, 512), 1e-4, "train"),
+    "voc12/reconet_r101_trainval": (1e-5, 50, 16, (512, 512), 1e-4, "trainval"),
+    "voc12/reconet_r152": (0.001, 80, 16, (512, 512), 1e-4, "trainaug"),
+    "voc12/reconet_r152_trainval": (1e-5, 50, 16, (512, 512), 1e-4, "trainval"),
+    "coco/reconet_r101": (0.004, 30, 16, (512, 512), 1e-4, "train"),
+    "coco/reconet_r152": (0.004, 30, 16, (512, 512), 1e-4, "train"),
+    "pcontext/reconet_r101": (0.001, 80, 16, (512, 512), 1e-4, "train"),
+    "cocostuff/reconet_r101": (0.001, 180, 16, (512, 512), 1e-4, "train"),
+    "ade20k/reconet_r50": (0.01, 120, 16, (512, 512), 1e-4, "train"),
+    "ade20k/reconet_r101": (0.01, 120, 16, (512, 512), 1e-4, "train"),
+    "siftflow/reconet_r101": (0.0025, 80, 16, (512, 512), 1e-4, "train"),
+    "cityscapes/reconet_r50": (0.01, 40_000, 8, (512, 1024), 5e-4, "train"),
+    "cityscapes/reconet_r101": (0.01, 40_000, 8, (512, 1024), 5e-4, "train"),
+    "cityscapes/reconet_r101_test": (0.01, 100_000, 8, (512, 1024), 5e-4, "trainval"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(set(RECIPES) | set(PAPER)))
+def test_the_paper_recipes_carry_the_paper_settings(name: str) -> None:
+    if name.startswith(("scenes/", "folder/")):
+        assert name not in PAPER
+        return
+    r = find(name)
+    length = r.train.epochs or r.train.steps
+    found = (r.optim.lr, length, r.train.batch, r.data.crop, r.optim.weight_decay)
+    assert (*found, r.data.train_split) == PAPER[name]
+    assert (r.optim.momentum, r.optim.power, r.optim.head_lr_factor) == (0.9, 0.9, 10.0)
+    assert (r.data.scale, r.data.flip, r.loss.aux_weight) == ((0.5, 2.0), True, 0.2)
+    assert name.endswith(("r50", "r101", "r152", "finetune", "trainval", "test"))
+    assert r.model.backbone.removeprefix("resnet") in name
+    assert (r.model.weights, r.model.stem, r.model.context) == ("imagenet", "deep", "reconet")

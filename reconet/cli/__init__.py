@@ -93,14 +93,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         print("reconet: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # `reconet show … | head`: nobody wants the rest
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError:
+        return _nobody_listens()
+    except SystemExit as error:
+        # Typer answers a closed pipe with exit code 1, and marks stdout with a wrapper of its own.
+        if type(sys.stdout).__name__ == "PacifyFlushWrapper":
+            return _nobody_listens()
+        return error.code if isinstance(error.code, int) else 1
     except OSError as error:
+        if error.filename is None:  # stdout itself: what is left in it must not fail again at exit
+            _nobody_listens()
         return _fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}.")
     except Exception as error:
         return _explain(error)
     return code if isinstance(code, int) else 0
+
+
+def _nobody_listens() -> int:
+    """`reconet show … | head` has seen enough: no reason to complain, now or at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 0
 
 
 def _explain(error: Exception) -> int:

@@ -1,15 +1,12 @@
 """The verb about costs."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from reconet.cli.common import Json, Set, parse_size, report, resolve
 from reconet.errors import RecipeError, pick
-
-if TYPE_CHECKING:
-    from reconet.recipe import Recipe
 
 
 def cost(
@@ -56,21 +53,13 @@ def cost(
         report({"rows": [asdict(row) for row in rows]}, tables.paper_tables(rows), as_json)
         return
 
-    import torch
-
-    from reconet.cost import model_cost
+    from reconet.cost import recipe_costs
     from reconet.data import DATASETS
-    from reconet.models.segmenter import build_model
 
     resolved = resolve(recipe, settings)
     height, width = parse_size(size) if size is not None else resolved.data.crop
     classes = classes or len(pick(DATASETS, resolved.data.name, "dataset").info.classes) or 21
-    costs = {}
-    for name in model or [resolved.model.context]:
-        one = _with_context(resolved, name)
-        with torch.device("meta"):
-            net = build_model(one, classes, pretrained=False)
-        costs[name] = model_cost(net, (height, width))
+    costs = recipe_costs(resolved, model or [resolved.model.context], (height, width), classes)
     where = f"{resolved.model.backbone}, one {height} x {width} picture, {classes} classes"
     values = {
         "input": [height, width],
@@ -81,11 +70,3 @@ def cost(
     if len(costs) > 1:
         shown = [tables.models_table(where, costs)]
     report(values, shown, as_json)
-
-
-def _with_context(recipe: "Recipe", name: str) -> "Recipe":
-    """Another context on the same backbone; the options of the first one are not its own."""
-    if name == recipe.model.context:
-        return recipe
-    update: dict[str, Any] = {"context": name, "rank": None, "options": {}}
-    return recipe.model_copy(update={"model": recipe.model.model_copy(update=update)})

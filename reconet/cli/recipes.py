@@ -52,17 +52,18 @@ def show(
     resolved = resolve(recipe, settings)
     if check:
         from reconet.models.segmenter import build_model
+        from reconet.models.weights import load_backbone
 
-        model = build_model(resolved, num_classes=2)
-        parameters = sum(p.numel() for p in model.backbone.parameters())
-        source = resolved.model.weights or "no file: they start at random"
-        print(f"# builds; {parameters:,} backbone weights from {source}", file=sys.stderr)
-        if resolved.model.weights:
-            print(
-                f"# strides are on the {resolved.model.stride_on} convolutions; a file cannot tell "
-                "whether that is right (model.stride_on)",
-                file=sys.stderr,
+        model = build_model(resolved, num_classes=2, pretrained=False)
+        about = "# the network builds"
+        if resolved.model.weights is not None:
+            loaded = load_backbone(model.backbone, resolved.model.weights)
+            about += (
+                f"; {resolved.model.weights}: {len(loaded.loaded)} tensors fit, "
+                f"{len(loaded.ignored)} are not needed; no file can tell where the stride belongs "
+                f"(model.stride_on={resolved.model.stride_on})"
             )
+        print(about, file=sys.stderr)
     if out is not None:
         recipes_.write(resolved, out)
         print(f"# written to {out}", file=sys.stderr)

@@ -107,8 +107,8 @@ def _backward(
     """Add up the gradients of a step; return its loss over all processes, and whether to stop."""
     image_bchw = batch.image_bchw.to(world.device, non_blocking=True)
     label_bhw = batch.label_bhw.to(world.device, non_blocking=True)
-    if recipe.train.channels_last:
-        image_bchw = image_bchw.contiguous(memory_format=torch.channels_last)
+    if not recipe.train.channels_last:
+        image_bchw = image_bchw.contiguous()
     pixels = world.total(valid_pixels(label_bhw, class_weight_k))
     micro = recipe.train.micro_batch or len(image_bchw)
     chunks = list(zip(image_bchw.split(micro), label_bhw.split(micro), strict=True))

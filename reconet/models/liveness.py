@@ -95,6 +95,10 @@ def singular_values(factors: Factors, axis: Axis) -> Tensor:
     weight_r = factors.weight_r.double()
     left_brr = weight_r[:, None] * weight_r * grams.pop(axis)
     first_brr, second_brr = grams.values()
+    if not (
+        left_brr.isfinite().all() and first_brr.isfinite().all() and second_brr.isfinite().all()
+    ):
+        return torch.full(left_brr.shape[:2], torch.nan, dtype=torch.double)  # a diverged network
     root_brr = _square_root(left_brr)
     eigen_br = torch.linalg.eigvalsh(root_brr @ (first_brr * second_brr) @ root_brr)
     singular_br: Tensor = eigen_br.clamp(min=0).sqrt().flip(-1)

@@ -38,8 +38,8 @@ class Segmenter(nn.Module):
         self.context = context
         self.classify = classifier(context.out_channels, num_classes)
         self.aux = AuxiliaryHead(backbone.channels[2], num_classes) if aux else None
-        self.register_buffer("mean_c11", torch.tensor(MEAN).view(3, 1, 1), persistent=False)
-        self.register_buffer("std_c11", torch.tensor(STD).view(3, 1, 1), persistent=False)
+        self.register_buffer("mean_c11", torch.tensor(MEAN).view(3, 1, 1))
+        self.register_buffer("std_c11", torch.tensor(STD).view(3, 1, 1))
 
     def forward(self, image_bchw: Tensor) -> Logits:
         if image_bchw.ndim != 4 or image_bchw.shape[1] != 3:
@@ -55,8 +55,8 @@ class Segmenter(nn.Module):
 
     def normalise(self, image_bchw: Tensor) -> Tensor:
         """Inside the network, so that neither a caller nor an export can forget it."""
-        if not image_bchw.is_floating_point():
-            image_bchw = image_bchw.to(self.mean_c11.dtype) / 255
+        scale = 1 if image_bchw.is_floating_point() else 255
+        image_bchw = image_bchw.to(self.mean_c11.dtype) / scale
         return (image_bchw - self.mean_c11) / self.std_c11
 
 
@@ -103,11 +103,10 @@ def build_model(recipe: Recipe, num_classes: int, *, pretrained: bool = True) ->
 
 
 def _build(settings: Model, crop: tuple[int, int], num_classes: int) -> Segmenter:
-    if num_classes < 1:
+    if not isinstance(num_classes, int) or num_classes < 1:
         raise RecipeError(f"num_classes must be at least 1, got {num_classes}.")
     context_class = pick(CONTEXTS, settings.context, "context")
-    rank = {} if settings.rank is None else {"rank": settings.rank}
-    options = _checked_options(settings.context, {**settings.options, **rank})
+    options = _checked_options(settings)
     net = ResNet(
         settings.backbone,
         stem=settings.stem,
@@ -128,17 +127,25 @@ def _checked(kind: type[T], **values: Any) -> T:
         raise RecipeError(in_one_line(error)) from error
 
 
-def _checked_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Options come from files and command lines: unknown names and wrong types are user errors."""
+def _checked_options(settings: Model) -> dict[str, Any]:
+    """Options come from files and command lines: unknown names and wrong types are user errors.
+
+    model.rank is passed on to contexts that have a rank; the others have no use for it, so that
+    any recipe takes any context.
+    """
+    name, options = settings.context, dict[str, Any](settings.options)
     hints = get_type_hints(CONTEXTS[name].__init__, include_extras=True)
     known = hints.keys() - {"stages", "num_classes", "return"}
-    checked = {}
+    if settings.rank is not None and "rank" in known:
+        if options.get("rank", settings.rank) != settings.rank:
+            raise RecipeError("model.rank and model.options.rank differ; set one of them.")
+        options["rank"] = settings.rank
     for option, value in options.items():
         if option not in known:
             raise unknown(f"option of context {name!r}:", option, known)
         try:
-            checked[option] = TypeAdapter(hints[option]).validate_python(value)
+            options[option] = TypeAdapter(hints[option]).validate_python(value)
         except ValidationError as error:
             reason = error.errors()[0]["msg"]
             raise RecipeError(f"option {name}.{option}: {reason}, got {value!r}.") from error
-    return checked
+    return options

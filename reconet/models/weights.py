@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -46,13 +45,26 @@ class LoadReport:
         return not (self.missing or self.unexpected or self.other_shape)
 
 
+class MisfitError(CheckpointError):
+    """Weights of another network; `report` accounts for every key."""
+
+    def __init__(self, message: str, report: LoadReport) -> None:
+        super().__init__(message)
+        self.report = report
+
+
 def load_backbone(net: ResNet, source: str) -> LoadReport:
     """Load weights into `net`, completely or not at all."""
     path = _find(net, source)
     state = _clean(read_tensors(path))
     report = compare(net.state_dict(), state)
     if not report.fits:
-        raise CheckpointError(f"{source} does not fit {net.name}: {_explain(report, net, state)}.")
+        raise MisfitError(
+            f"{source} does not fit {net.name}: {_explain(report, net, state)}.", report
+        )
+    broken = [key for key in report.loaded if not _is_number(state[key])]
+    if broken:
+        raise CheckpointError(f"{source}: {broken[0]} holds values that are no finite numbers.")
     net.load_state_dict({key: state[key] for key in report.loaded}, strict=False)
     return report
 
@@ -82,21 +94,27 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise CheckpointError(
             f"{path} is no plain file of tensors (damaged, or it holds code, which is never run)."
         ) from error
-    except (OSError, SafetensorError, RuntimeError, ValueError, EOFError, KeyError) as error:
+    except Exception as error:  # both parsers raise nearly anything about bytes they do not expect
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise CheckpointError(f"cannot read the weights {path}: {reason}.") from error
     if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
         content = content["state_dict"]
-    if not isinstance(content, dict) or not all(isinstance(v, Tensor) for v in content.values()):
+    if not isinstance(content, dict) or not all(map(_is_named_tensor, content.items())):
         raise CheckpointError(f"{path} holds something else than named tensors.")
     return content
+
+
+def _is_named_tensor(item: tuple[object, object]) -> bool:
+    name, value = item
+    return isinstance(name, str) and isinstance(value, Tensor) and value.layout is torch.strided
 
 
 def _find(net: ResNet, source: str) -> Path:
     path = Path(source)
     if path.is_file():
         return path
-    if path.is_dir() or path.suffix in {".safetensors", ".pth", ".pt"}:
+    local = path.is_dir() or path.suffix in {".safetensors", ".pth", ".pt"}
+    if local or source.startswith(("/", ".", "~")):
         raise CheckpointError(f"no weight file {source}.")
     if source != "imagenet":
         return _download(source if "/" in source else f"timm/{source}")
@@ -124,6 +142,13 @@ def _download(hub_id: str) -> Path:
         ) from error
     finally:
         hub.logging.set_verbosity(verbosity)
+
+
+def _is_number(value: Tensor) -> bool:
+    """Floating and finite, or a counter."""
+    if value.is_floating_point():
+        return value.device.type != "meta" and bool(value.isfinite().all())
+    return value.ndim == 0 and not value.is_complex()
 
 
 def _clean(state: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -84,7 +84,7 @@ def test_a_batch_has_the_promised_shapes_and_types() -> None:
         assert batch.image_bchw.shape == (4, 3, 24, 32)
         assert batch.label_bhw.shape == (4, 24, 32)
         assert batch.image_bchw.dtype == batch.label_bhw.dtype == torch.uint8
-        assert batch.image_bchw.is_contiguous()
+        assert batch.image_bchw.is_contiguous(memory_format=torch.channels_last)
         assert len(batch.names) == 4
 
 

@@ -1,9 +1,10 @@
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from reconet.errors import RecipeError
-from reconet.models.backbone import BACKBONES, ResNet, Stem
+from reconet.models.backbone import BACKBONES, Bottleneck, ResNet, Stem
 
 # Without a classifier; plain stem. From torchvision's published totals less their fc layers.
 PLAIN_PARAMETERS = {
@@ -65,7 +66,7 @@ def test_dilation_instead_of_stride_keeps_what_every_other_pixel_sees() -> None:
 
     True here for a network without padding effects: compare away from the border.
     """
-    dense, coarse = ResNet("resnet18", width=0.125, output_stride=16), None
+    dense = ResNet("resnet18", width=0.125, output_stride=16)
     coarse = ResNet("resnet18", width=0.125, output_stride=32)
     coarse.load_state_dict(dense.state_dict())
     for net in (dense, coarse):
@@ -91,3 +92,27 @@ def test_unknown_names_get_a_suggestion() -> None:
         ResNet("resnet51")
     with pytest.raises(RecipeError, match="unknown output stride '4'"):
         ResNet("resnet50", output_stride=4)
+
+
+def test_a_bottleneck_is_three_convolutions_around_a_shortcut() -> None:
+    """Written out with functions; batch norm as in use."""
+    block = ResNet("resnet50", width=0.125, output_stride=32).eval().layer2[0]
+    assert isinstance(block, Bottleneck)
+    assert block.downsample is not None
+    shrink, shrink_norm = block.downsample
+    assert isinstance(shrink, nn.Conv2d)
+    assert isinstance(shrink_norm, nn.BatchNorm2d)
+    for part in block.modules():
+        if isinstance(part, nn.BatchNorm2d):
+            for name in ("weight", "bias", "running_mean", "running_var"):
+                getattr(part, name).data.uniform_(0.5, 1.5)
+
+    def norm(x: torch.Tensor, bn: nn.BatchNorm2d) -> torch.Tensor:
+        return F.batch_norm(x, bn.running_mean, bn.running_var, bn.weight, bn.bias, eps=1e-5)
+
+    x = torch.randn(2, 32, 9, 11)
+    y = F.relu(norm(F.conv2d(x, block.conv1.weight), block.bn1))
+    y = F.relu(norm(F.conv2d(y, block.conv2.weight, stride=2, padding=1), block.bn2))
+    y = norm(F.conv2d(y, block.conv3.weight), block.bn3)
+    short = norm(F.conv2d(x, shrink.weight, stride=2), shrink_norm)
+    torch.testing.assert_close(block(x), F.relu(y + short))

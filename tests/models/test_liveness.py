@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 
@@ -65,3 +67,9 @@ def test_a_live_attention_shows_as_such() -> None:
 
 def test_relative_spread_of_two_values_by_hand() -> None:
     assert relative_spread(torch.tensor([1.0, 3.0])).item() == pytest.approx(0.5)
+
+
+def test_a_diverged_network_has_figures_that_are_no_numbers() -> None:
+    factors = random_factors()
+    broken = factors._replace(channel_brc=factors.channel_brc * torch.nan)
+    assert all(math.isnan(value) for value in liveness(broken)[:2])

@@ -136,11 +136,12 @@ def test_lambda_is_a_weighted_mean_that_learns_and_is_saved() -> None:
     assert "rank_logits_r" in core.state_dict()
 
 
-def test_at_the_trained_size_resampling_changes_no_bit() -> None:
-    core, x_bchw = core_of(), torch.randn(2, 8, *SIZE)
-    profile_bh = x_bchw.mean(dim=(1, 3))
-    direct = core.row.gate(core.row.linear(profile_bh)).view(2, 3, SIZE[0])
-    assert torch.equal(core.row(profile_bh), direct)
+@pytest.mark.parametrize("axis", ["channel", "row", "column"])
+def test_at_the_trained_size_resampling_changes_no_bit(axis: str) -> None:
+    generator = getattr(core_of(), axis)
+    profile_bn = torch.randn(2, generator.length)
+    direct = generator.gate(generator.linear(profile_bn)).view(2, 3, generator.length)
+    assert torch.equal(generator(profile_bn), direct)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 2), (5, 7), (9, 40), (64, 33)])
@@ -216,6 +217,24 @@ def test_a_component_that_is_switched_off_is_not_there(tgm_trm: bool, gpm: bool)
     assert ("pool" in names) == gpm
     c4 = torch.randn(1, 32, *SIZE)
     assert context(Features(c4, c4, c4, c4)).map_bdhw.shape == (1, 8, *SIZE)
+
+
+def test_lambda_starts_uniform() -> None:
+    core = TensorReconstruction(FeatureSpec(channels=4, height=2, width=3), rank=5)
+    torch.testing.assert_close(
+        core.factors(torch.randn(1, 4, 2, 3)).weight_r, torch.full((5,), 0.2)
+    )
+
+
+def test_dropout_takes_whole_channels_with_the_probability_of_the_published_file() -> None:
+    context = RecoNet(stages(), num_classes=3)
+    assert isinstance(context.dropout, torch.nn.Dropout2d)
+    assert context.dropout.p == 0.05
+    context.dropout.p = 0.5
+    c4 = torch.randn(4, 32, *SIZE)
+    map_bdhw = context.train()(Features(c4, c4, c4, c4)).map_bdhw
+    gone_bd = (map_bdhw == 0).flatten(2).all(2)
+    assert 4 < gone_bd.sum() < 28  # of 32 channels
 
 
 def test_generators_start_as_r_separate_kaiming_layers_would() -> None:

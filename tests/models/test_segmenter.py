@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -6,6 +7,7 @@ import torch
 import reconet
 from reconet.errors import RecipeError
 from reconet.models.context.reconet import RecoNet
+from reconet.models.layers import resize
 from reconet.models.segmenter import build_model, create_model
 from reconet.recipe import override
 from reconet.recipes import find
@@ -49,6 +51,11 @@ def test_the_package_offers_create_model_without_importing_torch_first() -> None
         ({"rank": "many"}, r"option reconet\.rank: .*got 'many'"),
         ({"dropout": 2.0}, r"option reconet\.dropout: .*less than or equal to 1"),
         ({"num_classes": 0}, "num_classes must be at least 1"),
+        ({"stem": "depe"}, r"stem: .*'deep' or 'plain', got 'depe'"),
+        ({"stride_on": "1"}, r"stride_on: .*'3x3' or '1x1', got '1'"),
+        ({"crop": 0}, r"crop\.0: .*greater than 0"),
+        ({"crop": (64, 64, 64)}, "crop: "),
+        ({"width": float("nan")}, "width: "),
     ],
 )
 def test_what_cannot_be_built_says_why(arguments: dict[str, Any], message: str) -> None:
@@ -64,3 +71,51 @@ def test_a_recipe_builds_its_network_with_rank_and_options() -> None:
     assert context.core is not None
     assert context.core.rank_logits_r.numel() == 5
     assert context.pool is None
+
+
+def test_the_auxiliary_head_reads_c3_with_dropout() -> None:
+    model = create_model("plain", **SMALL)
+    assert model.aux is not None
+    assert model.aux.dropout.p == 0.1
+    image_bchw = torch.rand(2, 3, 64, 64)
+    c3 = model.backbone(model.normalise(image_bchw)).c3
+    model.aux.dropout.p = 0.0
+    expected = resize(model.aux(c3), (64, 64))
+    torch.testing.assert_close(model.train()(image_bchw).aux_bkhw, expected)
+    model.aux.dropout.p = 1.0  # everything: what is left is the classifier's bias
+    bias_k = model.aux.classify.bias
+    assert bias_k is not None
+    assert torch.equal(model.aux(c3), bias_k[None, :, None, None].expand(2, 3, 8, 8))
+
+
+def test_resizing_keeps_pixel_centres_in_place() -> None:
+    row = resize(torch.tensor([0.0, 1.0]).view(1, 1, 1, 2), (1, 4)).flatten()
+    torch.testing.assert_close(row, torch.tensor([0.0, 0.25, 0.75, 1.0]))
+
+
+def test_a_saved_export_gives_the_same_logits(tmp_path: Path) -> None:
+    model = create_model("reconet", **SMALL).eval()
+    image_bchw = torch.randint(0, 256, (1, 3, 64, 64), dtype=torch.uint8)
+    torch.export.save(torch.export.export(model, (image_bchw,)), tmp_path / "model.pt2")
+    again = torch.export.load(tmp_path / "model.pt2").module()(image_bchw)
+    torch.testing.assert_close(again.main_bkhw, model(image_bchw).main_bkhw)
+
+
+def test_a_network_built_on_meta_is_whole_after_loading_its_weights() -> None:
+    source = create_model("reconet", **SMALL).eval()
+    with torch.device("meta"):
+        twin = create_model("reconet", **SMALL).eval()
+    twin.to_empty(device="cpu").load_state_dict(source.state_dict())
+    image_bchw = torch.rand(1, 3, 64, 64)
+    assert torch.equal(twin(image_bchw).main_bkhw, source(image_bchw).main_bkhw)
+
+
+@pytest.mark.parametrize("shape", [(3, 64, 64), (1, 1, 64, 64), (1, 64, 64, 3)])
+def test_what_is_no_batch_of_rgb_pictures_is_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="takes RGB pictures"):
+        create_model("plain", **SMALL)(torch.rand(shape))
+
+
+def test_a_recipe_with_a_rank_takes_a_context_without_one() -> None:
+    recipe = override(find("scenes/tiny"), "model.context", "fcn")
+    assert not hasattr(build_model(recipe, 3).context.core, "rank_logits_r")

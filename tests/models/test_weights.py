@@ -15,7 +15,7 @@ from torch import Tensor
 from reconet.errors import CheckpointError
 from reconet.models.backbone import ResNet, Stem
 from reconet.models.segmenter import MEAN, STD
-from reconet.models.weights import IMAGENET, load_backbone, read_tensors
+from reconet.models.weights import IMAGENET, MisfitError, load_backbone, read_tensors
 
 SHARED = Path(__file__).parents[3] / "shared"
 
@@ -154,9 +154,42 @@ def test_code_in_a_torch_file_is_never_run(tmp_path: Path) -> None:
     assert not (tmp_path / "owned").exists()
 
 
+@pytest.mark.parametrize(
+    "content",
+    [{1: torch.zeros(3)}, {"a": torch.zeros(3).to_sparse()}, [torch.zeros(3)], {"a": "text"}],
+)
+def test_a_torch_file_of_something_else_is_refused(tmp_path: Path, content: object) -> None:
+    torch.save(content, tmp_path / "w.pth")
+    with pytest.raises(CheckpointError, match="something else than named tensors"):
+        read_tensors(tmp_path / "w.pth")
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_weights_that_are_no_numbers_are_refused(tmp_path: Path, value: float) -> None:
+    state = small().state_dict()
+    state["bn1.bias"][3] = value
+    save_file(state, tmp_path / "w.safetensors")
+    with pytest.raises(CheckpointError, match=r"bn1\.bias holds values that are no finite"):
+        load_backbone(small(), str(tmp_path / "w.safetensors"))
+
+
+def test_the_error_about_another_network_accounts_for_every_key(tmp_path: Path) -> None:
+    save_file(ResNet("resnet34", width=0.125).state_dict(), tmp_path / "w.safetensors")
+    with pytest.raises(MisfitError) as raised:
+        load_backbone(small(), str(tmp_path / "w.safetensors"))
+    extra = set(ResNet("resnet34", width=0.125).state_dict()) - set(small().state_dict())
+    assert set(raised.value.report.unexpected) == extra
+
+
+def test_imagenet_means_the_networks_of_the_same_depth_and_stem() -> None:
+    for (name, stem), hub_id in IMAGENET.items():
+        assert hub_id.startswith(f"timm/{name}{'s' if stem == 'deep' else ''}.")
+
+
 def test_a_missing_file_and_an_unavailable_network_are_named() -> None:
-    with pytest.raises(CheckpointError, match=r"no weight file nowhere\.pth"):
-        load_backbone(small(), "nowhere.pth")
+    for name in ("nowhere.pth", "/nowhere/w.bin", "./w"):
+        with pytest.raises(CheckpointError, match=f"no weight file {name}"):
+            load_backbone(small(), name)
     with pytest.raises(CheckpointError, match="no ImageNet weights for resnet18 with a deep stem"):
         load_backbone(small(), "imagenet")
 

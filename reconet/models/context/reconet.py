@@ -13,13 +13,12 @@ Dimensions: b batch, c channels, h rows, w columns, r rank, n the length of one 
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from reconet.models.context.base import ContextModule
 from reconet.models.features import Context, Features, FeatureSpec, Stages
-from reconet.models.layers import conv_bn_relu
+from reconet.models.layers import conv_bn_relu, resize
 from reconet.recipe import Fraction
 
 
@@ -138,4 +137,5 @@ class RecoNet(ContextModule):
 
 
 def _resample(values_brn: Tensor, length: int) -> Tensor:
-    return F.interpolate(values_brn, size=length, mode="linear", align_corners=False)
+    """Linear, written as a bilinear map of one row: on GPUs only that has a deterministic form."""
+    return resize(values_brn.unsqueeze(2), (1, length)).squeeze(2)
