@@ -17,13 +17,15 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(READY)
-	@$(BIN)/python examples/first_look.py
+	@$(BIN)/reconet train scenes/reconet --out runs/demo --resume
+	@$(BIN)/reconet evaluate runs/demo
+	@echo "Look at runs/demo/predictions.png; the curves: $(BIN)/tensorboard --logdir runs/demo"
 
 test: $(READY)
-	@$(BIN)/python -m pytest -n 2 -m "not slow"
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-all: $(READY)
-	@$(BIN)/python -m pytest -n 2
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 check: $(READY)
 	@$(BIN)/ruff check .
@@ -33,6 +35,7 @@ check: $(READY)
 
 bench: $(READY)
 	@$(BIN)/reconet bench module
+	@$(BIN)/reconet bench data
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
