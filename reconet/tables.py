@@ -7,6 +7,7 @@ from rich.table import Table
 
 from reconet.bench import ModuleBench
 from reconet.bench_data import DataBench
+from reconet.bench_train import TrainBench
 from reconet.cost import Cost, ModelCost
 from reconet.cost_paper import Row
 from reconet.data.check import Listing
@@ -104,6 +105,24 @@ def bench_data_table(results: Sequence[DataBench]) -> Table:
                 f"{r.samples_per_second:.1f}",
                 f"{100 * r.of_decode:.0f} %",
                 f"{r.over_pillow:.1f}x",
+            ]
+            for r in results
+        ],
+    )
+
+
+def bench_train_table(title: str, results: Sequence[TrainBench]) -> Table:
+    losses = {r.name: " ".join(f"{loss:.2f}" for loss in r.losses) for r in results}
+    return table(
+        title,
+        ["precision", "s/step", "img/s", "over fp32", "losses"],
+        [
+            [
+                r.name,
+                f"{r.seconds_per_step:.2f}",
+                f"{r.images_per_second:.2f}",
+                f"{r.over_fp32:.2f}x",
+                losses[r.name],
             ]
             for r in results
         ],

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from reconet.cli.common import Json, busy, parse_size, report
+from reconet.cli.common import Device, Json, busy, parse_size, report
 
 
 def module(
@@ -63,3 +63,29 @@ def data(
         results = bench_data(rounds=rounds)
     values = {"pipelines": [asdict(result) for result in results]}
     report(values, [tables.bench_data_table(results)], as_json)
+
+
+def train(
+    backbone: Annotated[str, typer.Option(help="Backbone.")] = "resnet50",
+    size: Annotated[int, typer.Option(min=33, help="Side of the pictures.")] = 256,
+    batch: Annotated[int, typer.Option(min=1, help="Pictures in a step.")] = 2,
+    steps: Annotated[int, typer.Option(min=1, help="Measured steps; the median counts.")] = 8,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Training steps in fp32 against bf16 with channels last, in turn, with both loss curves.
+
+    \b
+    Examples:
+      reconet bench train
+      reconet bench train --backbone resnet18 --batch 8 --json
+    """
+    from reconet import tables
+    from reconet.bench_train import bench_train
+
+    with busy("measuring, some minutes ..."):
+        results = bench_train(backbone=backbone, size=size, batch=batch, steps=steps, device=device)
+    title = f"RecoNet, {backbone}, {batch} pictures of {size} x {size} a step"
+    report(
+        {"modes": [asdict(r) for r in results]}, [tables.bench_train_table(title, results)], as_json
+    )

@@ -1,0 +1,10 @@
+from reconet.bench_train import bench_train
+
+
+def test_both_precisions_learn_alike_on_the_same_pictures() -> None:
+    fp32, bf16 = bench_train(backbone="resnet18", size=64, batch=2, steps=4, device="cpu")
+    assert (fp32.name, fp32.over_fp32) == ("fp32", 1.0)
+    assert bf16.seconds_per_step > 0
+    assert len(fp32.losses) == len(bf16.losses) == 5
+    for one, other in zip(fp32.losses, bf16.losses, strict=True):
+        assert abs(one - other) < 0.1 * one
