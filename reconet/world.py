@@ -65,6 +65,7 @@ def joined(device: str = "auto") -> Iterator[World]:
     dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
     try:
         yield World(rank=rank, size=size, device=chosen)
+        dist.barrier()  # nobody leaves while another still listens to it
     finally:
         dist.destroy_process_group()
 

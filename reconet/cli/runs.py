@@ -40,11 +40,15 @@ def train(
     from reconet.engine.run import run_training
 
     outcome = run_training(resolved, directory, resume=resume, device=device)
-    where = f"{outcome.directory} at step {outcome.step} of {outcome.steps}"
-    if outcome.stopped_by is not None and not outcome.finished:
-        print(f"stopped: {where}; go on with --resume", file=sys.stderr)
+    early = outcome.stopped_by is not None and not outcome.finished
+    if outcome.leads:
+        where = f"{outcome.directory} at step {outcome.step} of {outcome.steps}"
+        print(
+            f"stopped: {where}; go on with --resume" if early else f"finished: {where}",
+            file=sys.stderr,
+        )
+    if outcome.stopped_by is not None and early:
         raise typer.Exit(128 + outcome.stopped_by)
-    print(f"finished: {where}", file=sys.stderr)
 
 
 def evaluate(

@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,6 +44,7 @@ class Outcome:
     step: int
     steps: int
     stopped_by: int | None  # the signal that stopped it early
+    leads: bool  # of many processes, the one that talks to the user
 
     @property
     def finished(self) -> bool:
@@ -120,6 +121,7 @@ class _Run:
             step=self.state.step,
             steps=self.steps,
             stopped_by=self.stop.signal,
+            leads=self.world.leads,
         )
 
     def _loop(self, start: int) -> None:
@@ -138,10 +140,14 @@ class _Run:
         )
         self.clock, self.clock_step = time.monotonic(), start
         try:
-            for step in train(self.state, stream, recipe, self.steps, self.world, self.stop):
-                self._after(step)
-                if step.stop:
-                    break
+            # Closed by name, so that no exchange of gradients outlives its process group.
+            with closing(
+                train(self.state, stream, recipe, self.steps, self.world, self.stop)
+            ) as steps:
+                for step in steps:
+                    self._after(step)
+                    if step.stop:
+                        break
         except DataError:
             self._save()  # a broken picture must not cost the steps before it
             raise

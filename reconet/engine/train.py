@@ -1,7 +1,8 @@
 """The training loop, as a generator: it moves the weights, the caller decides what to do next."""
 
 import contextlib
-from collections.abc import Iterable, Iterator
+import inspect
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
@@ -64,7 +65,7 @@ def train(
     steps: int,
     world: World,
     stop: StopSwitch | None = None,
-) -> Iterator[Step]:
+) -> Generator[Step, None, None]:
     """Yield after every step, from `state.step` to `steps`. `batches` must start there too."""
     stop = stop or StopSwitch()
     net = _wrapped(state.model, world)
@@ -90,9 +91,12 @@ def seed_step(seed: int, step: int, rank: int) -> None:
 def _wrapped(model: Segmenter, world: World) -> nn.Module:
     if world.size == 1:
         return model
-    # Batch norm is synchronised, so that buffers agree without being sent around.
+    # Batch norm is synchronised, so that buffers agree without being sent around. The setting was
+    # renamed in torch 2.13.
+    known = inspect.signature(DistributedDataParallel).parameters
+    sync = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
     devices = [world.device] if world.device.type == "cuda" else None
-    return DistributedDataParallel(model, device_ids=devices, broadcast_buffers=False)
+    return DistributedDataParallel(model, device_ids=devices, **{sync: False})
 
 
 def _backward(
