@@ -93,10 +93,10 @@ def _wrapped(model: Segmenter, world: World) -> nn.Module:
         return model
     # Batch norm is synchronised, so that buffers agree without being sent around. The setting was
     # renamed in torch 2.13.
-    known = inspect.signature(DistributedDataParallel).parameters
-    sync = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
     devices = [world.device] if world.device.type == "cuda" else None
-    return DistributedDataParallel(model, device_ids=devices, **{sync: False})
+    if "forward_sync_buffers" in inspect.signature(DistributedDataParallel).parameters:
+        return DistributedDataParallel(model, device_ids=devices, forward_sync_buffers=False)
+    return DistributedDataParallel(model, device_ids=devices, broadcast_buffers=False)
 
 
 def _backward(
