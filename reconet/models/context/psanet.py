@@ -34,7 +34,8 @@ class PointAttention(nn.Module):
         offsets = (2 * reach[0] + 1) * (2 * reach[1] + 1)
         self.reduce = conv_bn_relu(channels_in, channels, 1)
         self.predict = nn.Sequential(
-            conv_bn_relu(channels, channels, 1), nn.Conv2d(channels, offsets, 1, bias=False)
+            conv_bn_relu(channels, channels, 1, pooled=True),  # half of a small map may be a cell
+            nn.Conv2d(channels, offsets, 1, bias=False),
         )
 
     def forward(self, c4_bchw: Tensor) -> Tensor:
@@ -82,7 +83,7 @@ class PSANet(ContextModule):
         self.out_channels = inner
         self.collect = PointAttention(channels, inner, reach, collect=True)
         self.distribute = PointAttention(channels, inner, reach, collect=False)
-        self.expand = conv_bn_relu(2 * inner, channels, 1)
+        self.expand = conv_bn_relu(2 * inner, channels, 1, pooled=True)
         self.fuse = conv_bn_relu(2 * channels, inner, 3)
         self.dropout = nn.Dropout2d(dropout)
 
