@@ -80,11 +80,10 @@ class DeepLabV3(ContextModule):
         self.out_channels = stages.c4.channels // 8
         self.aspp = ASPP(stages.c4.channels, self.out_channels, rates)
         self.dropout = nn.Dropout(dropout)
-        self.last = nn.Identity() if not last_3x3 else self._last(min(dropout, 0.1))
-
-    def _last(self, dropout: float) -> nn.Sequential:
-        channels = self.out_channels
-        return nn.Sequential(conv_bn_relu(channels, channels, 3), nn.Dropout(dropout))
+        self.last = nn.Sequential()
+        if last_3x3:
+            self.last.append(conv_bn_relu(self.out_channels, self.out_channels, 3))
+            self.last.append(nn.Dropout(min(dropout, 0.1)))  # dropout=0 turns off both
 
     def forward(self, features: Features) -> Context:
         return Context(self.last(self.dropout(self.aspp(features.c4))), {})

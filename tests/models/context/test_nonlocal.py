@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.export import Dim, export
 
 from reconet.models.context.non_local import NonLocal, NonLocalBlock
 from tests.models.context.helpers import SIZE, features, shuffled, stages, stir
@@ -71,3 +72,12 @@ def test_concat_joins_c4_and_the_result() -> None:
     assert net.join is not None
     y_bchw = net.smooth(net.reduce(x.c4))  # the fresh block between is the identity
     torch.testing.assert_close(net(x).map_bdhw, net.join(torch.cat([x.c4, y_bchw], 1)))
+
+
+def test_a_subsampled_block_exports_for_odd_and_even_sizes() -> None:
+    block = awake(subsample=True).eval()
+    sizes = {2: Dim("h", min=1), 3: Dim("w", min=1)}
+    program = export(block, (torch.randn(1, 6, 4, 6),), dynamic_shapes=(sizes,), strict=False)
+    for size in [(5, 7), (1, 1), (2, 9)]:
+        x_bchw = torch.randn(1, 6, *size)
+        torch.testing.assert_close(program.module()(x_bchw), block(x_bchw))
