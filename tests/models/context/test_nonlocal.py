@@ -76,8 +76,8 @@ def test_concat_joins_c4_and_the_result() -> None:
 
 def test_a_subsampled_block_exports_for_odd_and_even_sizes() -> None:
     block = awake(subsample=True).eval()
-    sizes = {2: Dim("h", min=1), 3: Dim("w", min=1)}
+    sizes = {2: Dim("h", min=3), 3: Dim("w", min=3)}  # two cells: torch treats one by itself
     program = export(block, (torch.randn(1, 6, 4, 6),), dynamic_shapes=(sizes,), strict=False)
-    for size in [(5, 7), (1, 1), (2, 9)]:
+    for size in [(5, 7), (3, 4), (4, 9)]:
         x_bchw = torch.randn(1, 6, *size)
         torch.testing.assert_close(program.module()(x_bchw), block(x_bchw))
