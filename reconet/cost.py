@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from reconet.errors import RecipeError
 from reconet.losses import segmentation_loss
@@ -25,6 +25,12 @@ from reconet.models.features import Features
 from reconet.models.segmenter import Segmenter, build_model
 from reconet.recipe import Recipe
 
+# Fused attention on CPU is two products like everywhere else; torch's counter does not know it.
+_FUSED: dict[Any, Any] = {
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: (
+        lambda query, key, value, *_, out_shape=None, **__: sdpa_flop_count(query, key, value)
+    )
+}
 SMALLEST = 33  # two features a side at stride 32: batch norm needs more than one
 
 
@@ -122,7 +128,7 @@ def count(
     # Weights are there anyway, and a map that two layers save is there once. Storages are kept, so
     # that the address of one that is gone cannot pass for one that is new.
     seen = {t.untyped_storage()._cdata: t.untyped_storage() for t in _state(module)}
-    counter = FlopCounterMode(display=False)
+    counter = FlopCounterMode(display=False, custom_mapping=_FUSED)
 
     def pack(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()

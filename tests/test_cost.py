@@ -9,6 +9,7 @@ from reconet.cost_paper import Row, paper_cost, paper_rows
 from reconet.errors import RecipeError
 from reconet.models.context.reconet import TensorReconstruction
 from reconet.models.features import FeatureSpec
+from reconet.models.layers import Attention
 from reconet.models.segmenter import create_model
 
 
@@ -142,6 +143,12 @@ def test_saved_bytes_are_what_the_backward_pass_needs() -> None:
 
     x = torch.empty(10, 10, device="meta", requires_grad=True)
     assert module_cost(Square(), x).saved_bytes == 400
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_fused_attention_counts_its_two_products(device: str) -> None:
+    query, key, value = (torch.empty(1, n, 8, device=device) for n in (30, 20, 20))
+    assert module_cost(Attention(), query, key, value).macs == 2 * 30 * 20 * 8
 
 
 def test_peak_memory_is_the_most_alive_at_once() -> None:

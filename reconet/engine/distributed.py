@@ -10,7 +10,10 @@ from reconet.world import World
 
 
 def synchronise_batchnorm(model: nn.Module, world: World) -> nn.Module:
-    """Make every batch norm see the whole batch: torch's own on GPUs, ours where it has none."""
+    """Make every batch norm see the whole batch: torch's own on GPUs, ours where it has none.
+
+    A PooledBN becomes one like the others: two processes always have two values per channel.
+    """
     if world.size == 1:
         return model
     if world.device.type == "cuda":
@@ -18,7 +21,7 @@ def synchronise_batchnorm(model: nn.Module, world: World) -> nn.Module:
         return converted
     for module in list(model.modules()):
         for name, child in module.named_children():
-            if type(child) is nn.BatchNorm2d:
+            if isinstance(child, nn.BatchNorm2d) and not isinstance(child, SyncBatchNorm):
                 setattr(module, name, SyncBatchNorm.like(child))
     return model
 

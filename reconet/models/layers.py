@@ -1,16 +1,77 @@
 """Small pieces that more than one network part is made of."""
 
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-def conv_bn_relu(channels_in: int, channels_out: int, kernel: int) -> nn.Sequential:
-    """Convolution that keeps the size, batch norm, ReLU."""
+class PooledBN(nn.BatchNorm2d):
+    """Batch norm for pooled maps: with one value per channel, in training, it uses what it knows.
+
+    One picture pooled to one cell has no spread to divide by; torch refuses it. The running
+    statistics then stand in and are left as they are. With N processes of one picture each there
+    are N values: engine/distributed.py makes this an ordinary synchronised norm.
+    """
+
+    def forward(self, x_bchw: Tensor) -> Tensor:
+        if not self.training or x_bchw.numel() > x_bchw.shape[1]:
+            return super().forward(x_bchw)
+        return F.batch_norm(
+            x_bchw, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
+        )
+
+
+def conv_bn_relu(
+    channels_in: int, channels_out: int, kernel: int, *, dilation: int = 1, pooled: bool = False
+) -> nn.Sequential:
+    """Convolution that keeps the size, batch norm, ReLU. `pooled`: the map may be one cell."""
+    padding = dilation * (kernel // 2)
+    norm = PooledBN if pooled else nn.BatchNorm2d
     return nn.Sequential(
-        nn.Conv2d(channels_in, channels_out, kernel, padding=kernel // 2, bias=False),
-        nn.BatchNorm2d(channels_out),
+        nn.Conv2d(
+            channels_in, channels_out, kernel, padding=padding, dilation=dilation, bias=False
+        ),
+        norm(channels_out),
         nn.ReLU(inplace=True),
     )
+
+
+class ImagePooling(nn.Module):
+    """The mean over the picture through 1x1 convolution, norm and ReLU, at every position."""
+
+    def __init__(self, channels_in: int, channels_out: int) -> None:
+        super().__init__()
+        self.project = conv_bn_relu(channels_in, channels_out, 1, pooled=True)
+
+    def forward(self, x_bchw: Tensor) -> Tensor:
+        pooled_bd11: Tensor = self.project(x_bchw.mean(dim=(2, 3), keepdim=True))
+        return pooled_bd11.expand(-1, -1, *x_bchw.shape[2:])
+
+
+class Attention(nn.Module):
+    """softmax(scale * query . key) . value, of n queries and m keys, by torch's fused kernels.
+
+    A module, not a function, so that it can be counted like a layer.
+    """
+
+    def __init__(self, *, scale: float | None = None) -> None:
+        super().__init__()
+        self.scale = scale  # None: one over the root of the length of a query
+
+    def forward(self, query_bnd: Tensor, key_bmd: Tensor, value_bme: Tensor) -> Tensor:
+        # What torch's kernels without an n x m map ask for: four dimensions (one head), dense rows.
+        query, key, value = (x.unsqueeze(1).contiguous() for x in (query_bnd, key_bmd, value_bme))
+        return F.scaled_dot_product_attention(query, key, value, scale=self.scale).squeeze(1)
+
+
+def full_precision(x: Tensor) -> AbstractContextManager[object]:
+    """Within it autocast is off, for sums that need more digits than bf16 has. Inputs still have to
+    be made float."""
+    if torch.amp.is_autocast_available(x.device.type):
+        return torch.autocast(x.device.type, enabled=False)
+    return nullcontext()  # meta tensors have no values to be careful with
 
 
 def resize(map_bchw: Tensor, size: tuple[int, int]) -> Tensor:

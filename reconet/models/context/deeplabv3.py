@@ -1,0 +1,89 @@
+"""Atrous spatial pyramid pooling: Chen et al., "Rethinking Atrous Convolution for Semantic Image
+Segmentation" (2017).
+"""
+
+import torch
+from pydantic import PositiveInt
+from torch import Tensor, nn
+
+from reconet.models.context.base import ContextModule
+from reconet.models.features import Context, Features, Stages
+from reconet.models.layers import ImagePooling, conv_bn_relu
+from reconet.recipe import Fraction
+
+
+class ASPP(nn.Module):
+    """A map seen at several distances at once: one 1x1 convolution, one dilated 3x3 convolution per
+    rate, and the mean over the picture, joined by a 1x1 convolution."""
+
+    def __init__(
+        self,
+        channels_in: int,
+        channels_out: int,
+        rates: tuple[int, ...],
+        *,
+        separable: bool = False,
+    ) -> None:
+        super().__init__()
+        conv_3x3 = separable_conv if separable else conv_bn_relu
+        self.branches = nn.ModuleList(
+            [
+                conv_bn_relu(channels_in, channels_out, 1),
+                *(conv_3x3(channels_in, channels_out, 3, dilation=rate) for rate in rates),
+                ImagePooling(channels_in, channels_out),
+            ]
+        )
+        self.project = conv_bn_relu(len(self.branches) * channels_out, channels_out, 1)
+
+    def forward(self, x_bchw: Tensor) -> Tensor:
+        y_bdhw: Tensor = self.project(torch.cat([branch(x_bchw) for branch in self.branches], 1))
+        return y_bdhw
+
+
+def separable_conv(
+    channels_in: int, channels_out: int, kernel: int, *, dilation: int = 1
+) -> nn.Sequential:
+    """A convolution within each channel, then one across channels; norm and ReLU after both."""
+    return nn.Sequential(
+        nn.Conv2d(
+            channels_in,
+            channels_in,
+            kernel,
+            padding=dilation * (kernel // 2),
+            dilation=dilation,
+            groups=channels_in,
+            bias=False,
+        ),
+        nn.BatchNorm2d(channels_in),
+        nn.ReLU(inplace=True),
+        *conv_bn_relu(channels_in, channels_out, 1),
+    )
+
+
+class DeepLabV3(ContextModule):
+    """c4 -> ASPP -> dropout. It works on c4: no core.
+
+    The default rates are those of output stride 8; at stride 16 take half of them. `last_3x3` adds
+    the 3x3 convolution that most public versions have and the paper does not mention.
+    """
+
+    def __init__(
+        self,
+        stages: Stages,
+        *,
+        num_classes: int,
+        rates: tuple[PositiveInt, ...] = (12, 24, 36),
+        last_3x3: bool = False,
+        dropout: Fraction = 0.5,
+    ) -> None:
+        super().__init__(stages, num_classes=num_classes)
+        self.out_channels = stages.c4.channels // 8
+        self.aspp = ASPP(stages.c4.channels, self.out_channels, rates)
+        self.dropout = nn.Dropout(dropout)
+        self.last = nn.Sequential()
+        if last_3x3:
+            self.last.append(conv_bn_relu(self.out_channels, self.out_channels, 3))
+            self.last.append(nn.Dropout(min(dropout, 0.1)))  # dropout=0 turns off both
+
+    def forward(self, features: Features) -> Context:
+        return Context(self.last(self.dropout(self.aspp(features.c4))), {})

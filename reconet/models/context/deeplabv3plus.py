@@ -1,0 +1,51 @@
+"""ASPP with a decoder: Chen et al., "Encoder-Decoder with Atrous Separable Convolution for Semantic
+Image Segmentation" (ECCV 2018).
+"""
+
+from typing import Literal
+
+import torch
+from pydantic import PositiveInt
+from torch import nn
+
+from reconet.models.context.base import ContextModule
+from reconet.models.context.deeplabv3 import ASPP, separable_conv
+from reconet.models.features import Context, Features, Stages
+from reconet.models.layers import conv_bn_relu, resize
+from reconet.recipe import Fraction
+
+
+class DeepLabV3Plus(ContextModule):
+    """[ASPP of c4 at c1's size, c1 with few channels] -> 3x3 convolutions. A map of c1's size: no
+    core.
+
+    The default rates are those of output stride 8; at stride 16 take half of them. `separable`
+    splits every 3x3 convolution; `decoder_convs=1` is a public version, the authors have two.
+    """
+
+    def __init__(
+        self,
+        stages: Stages,
+        *,
+        num_classes: int,
+        rates: tuple[PositiveInt, ...] = (12, 24, 36),
+        decoder_convs: Literal[1, 2] = 2,
+        separable: bool = False,
+        dropout: Fraction = 0.1,
+    ) -> None:
+        super().__init__(stages, num_classes=num_classes)
+        channels = self.out_channels = stages.c4.channels // 8
+        low_channels = max(1, 3 * channels // 16)  # 48 of 256
+        conv_3x3 = separable_conv if separable else conv_bn_relu
+        self.aspp = ASPP(stages.c4.channels, channels, rates, separable=separable)
+        self.dropout = nn.Dropout(dropout)
+        self.low = conv_bn_relu(stages.c1.channels, low_channels, 1)
+        self.decode = nn.Sequential(
+            conv_3x3(channels + low_channels, channels, 3),
+            *(conv_3x3(channels, channels, 3) for _ in range(decoder_convs - 1)),
+        )
+
+    def forward(self, features: Features) -> Context:
+        low_behw = self.low(features.c1)
+        deep_bdhw = resize(self.dropout(self.aspp(features.c4)), low_behw.shape[2:])
+        return Context(self.decode(torch.cat([deep_bdhw, low_behw], dim=1)), {})

@@ -1,0 +1,94 @@
+"""Point-wise attention: Zhao et al., "PSANet: Point-wise Spatial Attention Network for Scene
+Parsing" (ECCV 2018).
+
+Every position predicts one weight for every offset to another position. Collecting, a position
+reads the others by its own weights; distributing, it is read by the others with them.
+
+Dimensions: b batch, c channels, h rows, w columns, o offsets, p positions that predict, s the
+positions that they look at (p and s run over the same map).
+"""
+
+import torch
+from torch import Tensor, nn
+
+from reconet.models.context.base import ContextModule
+from reconet.models.features import Context, Features, Stages
+from reconet.models.layers import conv_bn_relu, resize
+from reconet.recipe import Fraction
+
+SHRINK = 2  # attention happens on a map of half the size
+
+
+class PointAttention(nn.Module):
+    """One branch, collecting or distributing: c4 -> map of half the size.
+
+    The offsets cover the training crop. A smaller map uses the inner ones; on a larger map, offsets
+    beyond them have energy zero and still take part in the softmax, as in the authors' code.
+    """
+
+    def __init__(
+        self, channels_in: int, channels: int, reach: tuple[int, int], *, collect: bool
+    ) -> None:
+        super().__init__()
+        self.reach, self.collect = reach, collect
+        offsets = (2 * reach[0] + 1) * (2 * reach[1] + 1)
+        self.reduce = conv_bn_relu(channels_in, channels, 1)
+        self.predict = nn.Sequential(
+            conv_bn_relu(channels, channels, 1, pooled=True),  # half of a small map may be a cell
+            nn.Conv2d(channels, offsets, 1, bias=False),
+        )
+
+    def forward(self, c4_bchw: Tensor) -> Tensor:
+        x_bchw = self.reduce(c4_bchw)
+        x_bchw = resize(x_bchw, (shrunk(x_bchw.shape[2]), shrunk(x_bchw.shape[3])))
+        energy_bsp = spread(self.predict(x_bchw), self.reach)
+        if not self.collect:
+            energy_bsp = energy_bsp.transpose(1, 2)  # read by those it looks at
+        y_bcp = x_bchw.flatten(2) @ energy_bsp.softmax(dim=1)
+        return y_bcp.view_as(x_bchw)
+
+
+def shrunk(length: int) -> int:
+    return -(-length // SHRINK)
+
+
+def spread(energy_bohw: Tensor, reach: tuple[int, int]) -> Tensor:
+    """From offsets to positions: energy_bsp[s, p] is what p predicts for the offset from p to s, or
+    zero if that is farther than `reach` rows and columns."""
+    height, width = energy_bohw.shape[2:]
+    row_sp = _offsets(height, width, energy_bohw.device, rows=True)
+    column_sp = _offsets(height, width, energy_bohw.device, rows=False)
+    within_sp = (row_sp.abs() <= reach[0]) & (column_sp.abs() <= reach[1])
+    index_sp = (row_sp + reach[0]) * (2 * reach[1] + 1) + column_sp + reach[1]
+    index_sp = index_sp.where(within_sp, 0)
+    energy_bop = energy_bohw.flatten(2)
+    energy_bsp = energy_bop.gather(1, index_sp.expand(energy_bop.shape[0], -1, -1))
+    return energy_bsp.where(within_sp, 0)
+
+
+def _offsets(height: int, width: int, device: torch.device, *, rows: bool) -> Tensor:
+    """How many rows (columns) lie between every two positions of a map."""
+    index_n = torch.arange(height * width, device=device)
+    coordinate_n = index_n // width if rows else index_n % width
+    return coordinate_n[:, None] - coordinate_n
+
+
+class PSANet(ContextModule):
+    """[c4, collected and distributed c4] -> 3x3 convolution -> dropout. It works on c4: no core."""
+
+    def __init__(self, stages: Stages, *, num_classes: int, dropout: Fraction = 0.1) -> None:
+        super().__init__(stages, num_classes=num_classes)
+        channels, inner = stages.c4.channels, stages.c4.channels // 4
+        reach = (shrunk(stages.c4.height) - 1, shrunk(stages.c4.width) - 1)
+        self.out_channels = inner
+        self.collect = PointAttention(channels, inner, reach, collect=True)
+        self.distribute = PointAttention(channels, inner, reach, collect=False)
+        self.expand = conv_bn_relu(2 * inner, channels, 1, pooled=True)
+        self.fuse = conv_bn_relu(2 * channels, inner, 3)
+        self.dropout = nn.Dropout2d(dropout)
+
+    def forward(self, features: Features) -> Context:
+        c4 = features.c4
+        seen_bdhw = self.expand(torch.cat([self.collect(c4), self.distribute(c4)], dim=1))
+        seen_bdhw = resize(seen_bdhw, (c4.shape[2], c4.shape[3]))
+        return Context(self.dropout(self.fuse(torch.cat([c4, seen_bdhw], dim=1))), {})
