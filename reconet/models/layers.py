@@ -25,3 +25,16 @@ def init_conv(module: nn.Module) -> None:
             nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
             if part.bias is not None:
                 nn.init.zeros_(part.bias)
+
+
+class PooledBN(nn.BatchNorm2d):
+    """Batch norm for pooled maps: of one value per channel there are no statistics, so a single
+    picture is normalised by the running ones.
+    """
+
+    def forward(self, x_bchw: Tensor) -> Tensor:
+        if self.training and x_bchw[:, 0].numel() == 1:
+            return F.batch_norm(
+                x_bchw, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
+            )
+        return super().forward(x_bchw)
