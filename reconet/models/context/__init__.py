@@ -7,6 +7,7 @@ shapes, gradients, state and export; nothing else needs to know the new name.
 from reconet.models.context.base import ContextModule
 from reconet.models.context.ccnet import CCNet
 from reconet.models.context.danet import DANet
+from reconet.models.context.emanet import EMANet
 from reconet.models.context.fcn import FCN
 from reconet.models.context.plain import Plain
 from reconet.models.context.reconet import RecoNet
@@ -14,6 +15,7 @@ from reconet.models.context.reconet import RecoNet
 CONTEXTS: dict[str, type[ContextModule]] = {
     "ccnet": CCNet,
     "danet": DANet,
+    "emanet": EMANet,
     "fcn": FCN,
     "plain": Plain,
     "reconet": RecoNet,
