@@ -4,6 +4,7 @@ To add one: write a file here, add one line below. tests/models/test_contract.py
 shapes, gradients, state and export; nothing else needs to know the new name.
 """
 
+from reconet.models.context.a2net import A2Net
 from reconet.models.context.base import ContextModule
 from reconet.models.context.ccnet import CCNet
 from reconet.models.context.danet import DANet
@@ -13,6 +14,7 @@ from reconet.models.context.plain import Plain
 from reconet.models.context.reconet import RecoNet
 
 CONTEXTS: dict[str, type[ContextModule]] = {
+    "a2net": A2Net,
     "ccnet": CCNet,
     "danet": DANet,
     "emanet": EMANet,
