@@ -11,6 +11,7 @@ from reconet.models.context.ccnet import CCNet
 from reconet.models.context.danet import DANet
 from reconet.models.context.emanet import EMANet
 from reconet.models.context.fcn import FCN
+from reconet.models.context.latentgnn import LatentGNN
 from reconet.models.context.plain import Plain
 from reconet.models.context.reconet import RecoNet
 
@@ -21,6 +22,7 @@ CONTEXTS: dict[str, type[ContextModule]] = {
     "danet": DANet,
     "emanet": EMANet,
     "fcn": FCN,
+    "latentgnn": LatentGNN,
     "plain": Plain,
     "reconet": RecoNet,
 }
