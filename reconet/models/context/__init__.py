@@ -5,6 +5,7 @@ shapes, gradients, state and export; nothing else needs to know the new name.
 """
 
 from reconet.models.context.a2net import A2Net
+from reconet.models.context.acfnet import ACFNet
 from reconet.models.context.asymmetric import Asymmetric
 from reconet.models.context.base import ContextModule
 from reconet.models.context.ccnet import CCNet
@@ -17,6 +18,7 @@ from reconet.models.context.reconet import RecoNet
 
 CONTEXTS: dict[str, type[ContextModule]] = {
     "a2net": A2Net,
+    "acfnet": ACFNet,
     "asymmetric": Asymmetric,
     "ccnet": CCNet,
     "danet": DANet,
