@@ -59,7 +59,8 @@ def test_every_parameter_gets_a_gradient(model: Segmenter) -> None:
 
 
 def test_two_training_steps_work_and_change_the_weights(model: Segmenter) -> None:
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    # Large enough that a step along any slope (see has_slope) is more than rounding at 1.
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     for _ in range(2):
         optimizer.zero_grad()

@@ -9,6 +9,7 @@ from reconet.models.context.acfnet import ACFNet
 from reconet.models.context.asymmetric import Asymmetric
 from reconet.models.context.base import ContextModule
 from reconet.models.context.ccnet import CCNet
+from reconet.models.context.cfnet import CFNet
 from reconet.models.context.danet import DANet
 from reconet.models.context.emanet import EMANet
 from reconet.models.context.fcn import FCN
@@ -21,6 +22,7 @@ CONTEXTS: dict[str, type[ContextModule]] = {
     "acfnet": ACFNet,
     "asymmetric": Asymmetric,
     "ccnet": CCNet,
+    "cfnet": CFNet,
     "danet": DANet,
     "emanet": EMANet,
     "fcn": FCN,
