@@ -28,8 +28,11 @@ def picture(*size: int, batch: int = 2) -> Tensor:
 
 
 def has_slope(parameter: Tensor) -> bool:
-    """A bias in front of a batch norm has none: moving it changes nothing."""
-    return parameter.grad is not None and bool(parameter.grad.abs().max() > 1e-6)
+    """A bias in front of a batch norm has none: moving it changes nothing.
+
+    Nor does one count that is too flat to move a weight of 1.0 in float32: 0.01 * 1e-5 just does.
+    """
+    return parameter.grad is not None and bool(parameter.grad.abs().max() > 1e-5)
 
 
 def train_step(model: Segmenter, image_bchw: Tensor) -> Tensor:
@@ -59,8 +62,7 @@ def test_every_parameter_gets_a_gradient(model: Segmenter) -> None:
 
 
 def test_two_training_steps_work_and_change_the_weights(model: Segmenter) -> None:
-    # Large enough that a step along any slope (see has_slope) is more than rounding at 1.
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     for _ in range(2):
         optimizer.zero_grad()
