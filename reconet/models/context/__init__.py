@@ -4,14 +4,22 @@ To add one: write a file here, add one line below. tests/models/test_contract.py
 shapes, gradients, state and export; nothing else needs to know the new name.
 """
 
+from reconet.models.context.a2net import A2Net
+from reconet.models.context.acfnet import ACFNet
 from reconet.models.context.apcnet import APCNet
+from reconet.models.context.asymmetric import Asymmetric
 from reconet.models.context.base import ContextModule
 from reconet.models.context.cbam import CBAM
+from reconet.models.context.ccnet import CCNet
+from reconet.models.context.cfnet import CFNet
+from reconet.models.context.danet import DANet
 from reconet.models.context.deeplabv3 import DeepLabV3
 from reconet.models.context.deeplabv3plus import DeepLabV3Plus
 from reconet.models.context.dmnet import DMNet
+from reconet.models.context.emanet import EMANet
 from reconet.models.context.encnet import EncNet
 from reconet.models.context.fcn import FCN
+from reconet.models.context.latentgnn import LatentGNN
 from reconet.models.context.non_local import NonLocal
 from reconet.models.context.parsenet import ParseNet
 from reconet.models.context.plain import Plain
@@ -21,13 +29,21 @@ from reconet.models.context.reconet import RecoNet
 from reconet.models.context.senet import SENet
 
 CONTEXTS: dict[str, type[ContextModule]] = {
+    "a2net": A2Net,
+    "acfnet": ACFNet,
     "apcnet": APCNet,
+    "asymmetric": Asymmetric,
     "cbam": CBAM,
+    "ccnet": CCNet,
+    "cfnet": CFNet,
+    "danet": DANet,
     "deeplabv3": DeepLabV3,
     "deeplabv3plus": DeepLabV3Plus,
     "dmnet": DMNet,
+    "emanet": EMANet,
     "encnet": EncNet,
     "fcn": FCN,
+    "latentgnn": LatentGNN,
     "nonlocal": NonLocal,
     "parsenet": ParseNet,
     "plain": Plain,

@@ -1,0 +1,87 @@
+"""Criss-cross attention: Huang et al., "CCNet: Criss-Cross Attention for Semantic Segmentation"
+(ICCV 2019).
+
+Every position attends to the h + w - 1 positions of its own row and column. Done twice with the
+same weights, it has heard of every other position.
+"""
+
+import torch
+from pydantic import PositiveInt
+from torch import Tensor, nn
+
+from reconet.models.attention import conv_bn
+from reconet.models.context.base import ContextModule
+from reconet.models.features import Context, Features, Stages
+from reconet.recipe import Fraction
+
+
+class CrissCrossAttention(nn.Module):
+    """RCCA: x + gamma * (softmax over the own row and column) of values, `recurrence` times."""
+
+    def __init__(self, channels: int, *, recurrence: int = 2) -> None:
+        super().__init__()
+        width = max(1, channels // 8)
+        self.query = nn.Conv2d(channels, width, 1)
+        self.key = nn.Conv2d(channels, width, 1)
+        self.value = nn.Conv2d(channels, channels, 1)
+        self.gamma = nn.Parameter(torch.zeros(()))
+        self.recurrence = recurrence
+
+    def forward(self, x_bchw: Tensor) -> Tensor:
+        for _ in range(self.recurrence):
+            context_bchw = criss_cross(self.query(x_bchw), self.key(x_bchw), self.value(x_bchw))
+            x_bchw = x_bchw + self.gamma * context_bchw
+        return x_bchw
+
+
+def criss_cross(query_bdhw: Tensor, key_bdhw: Tensor, value_bchw: Tensor) -> Tensor:
+    """Attention along row and column; g and v are the rows and columns that answer."""
+    column_bhwg, row_bhwv = cross_weights(query_bdhw, key_bdhw)
+    from_column_bwhc = column_bhwg.transpose(1, 2) @ value_bchw.permute(0, 3, 2, 1)
+    from_row_bhwc = row_bhwv @ value_bchw.permute(0, 2, 3, 1)
+    # In one layout before they are added, or an export asks which of the two the sum should have.
+    from_column_bchw = from_column_bwhc.permute(0, 3, 2, 1).contiguous()
+    from_row_bchw = from_row_bhwc.permute(0, 3, 1, 2).contiguous()
+    return from_column_bchw + from_row_bchw
+
+
+def cross_weights(query_bdhw: Tensor, key_bdhw: Tensor) -> tuple[Tensor, Tensor]:
+    """One softmax over column and row together. The position itself is in its row only."""
+    height = query_bdhw.shape[2]
+    column_bwhg = query_bdhw.permute(0, 3, 2, 1) @ key_bdhw.permute(0, 3, 1, 2)
+    row_bhwv = query_bdhw.permute(0, 2, 3, 1) @ key_bdhw.permute(0, 2, 1, 3)
+    own_hg = torch.eye(height, dtype=torch.bool, device=query_bdhw.device)
+    column_bhwg = column_bwhg.masked_fill(own_hg, float("-inf")).transpose(1, 2)
+    weight_bhwn = torch.cat([column_bhwg, row_bhwv], dim=3).softmax(dim=3)
+    return weight_bhwn[..., :height], weight_bhwn[..., height:]
+
+
+class CCNet(ContextModule):
+    """c4 -> 3x3, RCCA, 3x3; with c4 -> 3x3 -> dropout. Leaky ReLU, as released."""
+
+    core: CrissCrossAttention
+
+    def __init__(
+        self,
+        stages: Stages,
+        *,
+        num_classes: int,
+        recurrence: PositiveInt = 2,
+        dropout: Fraction = 0.1,
+    ) -> None:
+        super().__init__(stages, num_classes=num_classes)
+        channels = stages.c4.channels // 4
+        self.out_channels = channels
+        self.reduce = _conv_bn_leaky(stages.c4.channels, channels)
+        self.core = CrissCrossAttention(channels, recurrence=recurrence)
+        self.refine = _conv_bn_leaky(channels, channels)
+        self.fuse = _conv_bn_leaky(stages.c4.channels + channels, channels)
+        self.dropout = nn.Dropout2d(dropout)
+
+    def forward(self, features: Features) -> Context:
+        y_bchw = self.refine(self.core(self.reduce(features.c4)))
+        return Context(self.dropout(self.fuse(torch.cat([features.c4, y_bchw], dim=1))), {})
+
+
+def _conv_bn_leaky(channels_in: int, channels_out: int) -> nn.Sequential:
+    return nn.Sequential(*conv_bn(channels_in, channels_out, 3), nn.LeakyReLU(0.01, inplace=True))

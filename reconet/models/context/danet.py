@@ -1,0 +1,98 @@
+"""Dual attention: Fu et al., "Dual Attention Network for Scene Segmentation" (CVPR 2019).
+
+Two branches: positions attend to positions (PAM), channels to channels (CAM). Each has a
+classifier of its own in training, and their sum goes to the main one.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from reconet.models.attention import attend, full_precision
+from reconet.models.context.base import ContextModule
+from reconet.models.features import Context, Features, Stages
+from reconet.models.head import classifier
+from reconet.models.layers import conv_bn_relu
+from reconet.models.side_loss import side_loss
+from reconet.recipe import Fraction
+
+
+class PositionAttention(nn.Module):
+    """PAM: x_i + gamma * sum_j softmax_j(q_i . k_j) v_j over all positions, without a scale."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        width = max(1, channels // 8)
+        self.query = nn.Conv2d(channels, width, 1)
+        self.key = nn.Conv2d(channels, width, 1)
+        self.value = nn.Conv2d(channels, channels, 1)
+        self.gamma = nn.Parameter(torch.zeros(()))
+
+    def forward(self, x_bchw: Tensor) -> Tensor:
+        context_bchw = attend(
+            self.query(x_bchw), self.key(x_bchw).flatten(2), self.value(x_bchw).flatten(2), scale=1
+        )
+        return x_bchw + self.gamma * context_bchw
+
+
+class ChannelAttention(nn.Module):
+    """CAM: x + gamma * A x with A_cd = softmax_d(-x_c . x_d): unlike channels weigh most.
+
+    That is what the authors trained; their paper prints the other sign (`paper_sign`).
+    """
+
+    def __init__(self, *, paper_sign: bool = False) -> None:
+        super().__init__()
+        self.sign = 1.0 if paper_sign else -1.0
+        self.gamma = nn.Parameter(torch.zeros(()))
+
+    def forward(self, x_bchw: Tensor) -> Tensor:
+        x_bcn = x_bchw.flatten(2)
+        weight_bcd = self.weights(x_bcn).to(x_bchw.dtype)
+        return x_bchw + self.gamma * (weight_bcd @ x_bcn).view_as(x_bchw)
+
+    def weights(self, x_bcn: Tensor) -> Tensor:
+        with full_precision(x_bcn):  # sums over all positions: beyond half precision
+            x_bcn = x_bcn.float()
+            energy_bcd = x_bcn @ x_bcn.transpose(1, 2)
+        return (self.sign * energy_bcd).softmax(dim=2)
+
+
+class DANet(ContextModule):
+    """c4 -> 3x3, PAM, 3x3; c4 -> 3x3, CAM, 3x3; their sum -> dropout. The core is PAM."""
+
+    core: PositionAttention
+
+    def __init__(
+        self,
+        stages: Stages,
+        *,
+        num_classes: int,
+        paper_sign: bool = False,
+        dropout: Fraction = 0.1,
+    ) -> None:
+        super().__init__(stages, num_classes=num_classes)
+        channels = stages.c4.channels // 4
+        self.out_channels = channels
+        self.position_reduce = conv_bn_relu(stages.c4.channels, channels, 3)
+        self.core = PositionAttention(channels)
+        self.position_refine = conv_bn_relu(channels, channels, 3)
+        self.channel_reduce = conv_bn_relu(stages.c4.channels, channels, 3)
+        self.channel = ChannelAttention(paper_sign=paper_sign)
+        self.channel_refine = conv_bn_relu(channels, channels, 3)
+        self.dropout = nn.Dropout2d(dropout)
+        self.classify_position = classifier(channels, num_classes)
+        self.classify_channel = classifier(channels, num_classes)
+
+    def forward(self, features: Features) -> Context:
+        position_bchw = self.position_refine(self.core(self.position_reduce(features.c4)))
+        channel_bchw = self.channel_refine(self.channel(self.channel_reduce(features.c4)))
+        map_bchw = self.dropout(position_bchw + channel_bchw)
+        if not self.training:
+            return Context(map_bchw, {})
+        position_bkhw = self.classify_position(self.dropout(position_bchw))
+        channel_bkhw = self.classify_channel(self.dropout(channel_bchw))
+        return Context(map_bchw, {"position": position_bkhw, "channel": channel_bkhw})
+
+    def loss(self, extra: dict[str, Tensor], label_bhw: Tensor) -> Tensor:
+        """Both branches count as much as the main classifier."""
+        return side_loss(extra["position"], label_bhw) + side_loss(extra["channel"], label_bhw)

@@ -1,0 +1,120 @@
+"""Expectation-maximisation attention: Li et al., "Expectation-Maximization Attention Networks for
+Semantic Segmentation" (ICCV 2019).
+
+Every position is rebuilt from k bases that a few steps of EM fit to the picture. The fit starts
+from bases that are a running mean over training, not learned by gradient.
+
+Dimensions: b batch, c channels, h rows, w columns, n = h * w positions, k bases.
+"""
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from pydantic import PositiveInt
+from torch import Tensor, nn
+
+from reconet.models.attention import Product, conv_bn, full_precision
+from reconet.models.context.base import ContextModule
+from reconet.models.features import Context, Features, Stages
+from reconet.models.layers import conv_bn_relu
+from reconet.recipe import Fraction
+
+EPS = 1e-6
+
+
+class ExpectationMaximisation(nn.Module):
+    """EMAU: ReLU(x + BN(conv(ReLU(bases . responsibilities)))), after `iterations` steps of EM."""
+
+    bases_ck: Tensor
+    seen_ck: Tensor  # sum over the pictures of the current step of training
+    seen_pictures: Tensor
+
+    def __init__(
+        self, channels: int, *, bases: int = 64, iterations: int = 3, momentum: float = 0.9
+    ) -> None:
+        super().__init__()
+        self.iterations, self.momentum = iterations, momentum
+        # No gradient passes through EM, so this layer keeps its initial weights.
+        self.project = nn.Conv2d(channels, channels, 1).requires_grad_(False)
+        self.product = Product()
+        self.restore = conv_bn(channels, channels, 1)
+        for layer in self.modules():
+            if isinstance(layer, nn.Conv2d):
+                nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+        self.register_buffer("bases_ck", F.normalize(torch.randn(channels, bases), dim=0))
+        # Empty between steps, hence no part of a checkpoint.
+        self.register_buffer("seen_ck", torch.zeros(channels, bases), persistent=False)
+        self.register_buffer("seen_pictures", torch.zeros(()), persistent=False)
+
+    def forward(self, x_bchw: Tensor) -> Tensor:
+        feature_bcn = self.project(x_bchw.detach()).flatten(2)
+        with full_precision(x_bchw):
+            bases_bck, share_bnk = self.fit(feature_bcn.float())
+            rebuilt_bcn = bases_bck @ share_bnk.transpose(1, 2)
+        if self.training:
+            self.seen_ck += bases_bck.detach().sum(0)
+            self.seen_pictures += bases_bck.shape[0]
+        y_bchw = self.restore(rebuilt_bcn.relu().to(x_bchw.dtype).view_as(x_bchw))
+        return F.relu(x_bchw + y_bchw)
+
+    def fit(self, feature_bcn: Tensor) -> tuple[Tensor, Tensor]:
+        """The bases of each picture, and each position's shares in the last but one."""
+        bases_bck = self.bases_ck.to(feature_bcn.dtype).expand(feature_bcn.shape[0], -1, -1)
+        for _ in range(self.iterations):
+            share_bnk = self.product(feature_bcn.transpose(1, 2), bases_bck).softmax(dim=2)
+            mean_bnk = share_bnk / (EPS + share_bnk.sum(dim=1, keepdim=True))
+            bases_bck = self.product(feature_bcn, mean_bnk)
+            bases_bck = bases_bck / (EPS + bases_bck.norm(dim=1, keepdim=True))
+        return bases_bck, share_bnk
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Mix the mean over all pictures of a step, of all processes, into the running bases.
+
+        Not normalised again, as released: the norms of the running bases fall below 1.
+        """
+        seen = torch.cat([self.seen_ck.flatten(), self.seen_pictures.view(1)])
+        if dist.is_available() and dist.is_initialized():
+            dist.all_reduce(seen)
+        pictures = seen[-1]
+        mean_ck = seen[:-1].view_as(self.bases_ck) / pictures.clamp(min=1)
+        new = (1 - self.momentum) * (pictures > 0)  # no pictures, no change
+        self.bases_ck.lerp_(mean_ck.to(self.bases_ck.dtype), new.to(self.bases_ck.dtype))
+        self.seen_ck.zero_()
+        self.seen_pictures.zero_()
+
+
+class EMANet(ContextModule):
+    """c4 -> 3x3 -> EMAU -> 3x3 to half the channels (`last_conv`) -> dropout."""
+
+    core: ExpectationMaximisation
+
+    def __init__(
+        self,
+        stages: Stages,
+        *,
+        num_classes: int,
+        bases: PositiveInt = 64,
+        iterations: PositiveInt = 3,
+        momentum: Fraction = 0.9,
+        last_conv: bool = True,
+        dropout: Fraction = 0.1,
+    ) -> None:
+        """`momentum` is the weight of the old bases. The paper's cost is without `last_conv`; the
+        released network has it.
+        """
+        super().__init__(stages, num_classes=num_classes)
+        channels = stages.c4.channels // 4
+        self.out_channels = max(1, channels // 2) if last_conv else channels
+        self.reduce = conv_bn_relu(stages.c4.channels, channels, 3)
+        self.core = ExpectationMaximisation(
+            channels, bases=bases, iterations=iterations, momentum=momentum
+        )
+        self.refine = conv_bn_relu(channels, self.out_channels, 3) if last_conv else nn.Identity()
+        self.dropout = nn.Dropout2d(dropout)
+
+    def forward(self, features: Features) -> Context:
+        return Context(self.dropout(self.refine(self.core(self.reduce(features.c4)))), {})
+
+    def after_step(self) -> None:
+        self.core.update()
