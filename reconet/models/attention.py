@@ -4,9 +4,6 @@ Dimensions: b batch, a heads, d channels of queries and keys, c channels of valu
 columns, n = h * w positions that ask, m positions that answer.
 """
 
-from contextlib import AbstractContextManager, nullcontext
-
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -47,17 +44,6 @@ class Product(nn.Module):
 
     def forward(self, left_bij: Tensor, right_bjk: Tensor) -> Tensor:
         return left_bij @ right_bjk
-
-
-def full_precision(x: Tensor) -> AbstractContextManager[object]:
-    """Within it autocast leaves products alone: for long sums and for small numbers added to them.
-
-    Nothing at all where there is no autocast, so that neither an export nor a meta tensor sees it.
-    """
-    kind = x.device.type
-    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
-        return torch.autocast(kind, enabled=False)
-    return nullcontext()
 
 
 def conv_bn(channels_in: int, channels_out: int, kernel: int) -> nn.Sequential:

@@ -68,10 +68,13 @@ class Attention(nn.Module):
 
 def full_precision(x: Tensor) -> AbstractContextManager[object]:
     """Within it autocast is off, for sums that need more digits than bf16 has. Inputs still have to
-    be made float."""
-    if torch.amp.is_autocast_available(x.device.type):
-        return torch.autocast(x.device.type, enabled=False)
-    return nullcontext()  # meta tensors have no values to be careful with
+    be made float. Nothing at all where there is no autocast: neither an export nor a meta tensor
+    sees it.
+    """
+    kind = x.device.type
+    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+        return torch.autocast(kind, enabled=False)
+    return nullcontext()
 
 
 def resize(map_bchw: Tensor, size: tuple[int, int]) -> Tensor:

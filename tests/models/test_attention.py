@@ -5,8 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from reconet.models.attention import attend, full_precision
-from reconet.models.layers import PooledBN
+from reconet.models.attention import attend
+from reconet.models.layers import PooledBN, full_precision
 from reconet.models.side_loss import side_loss
 
 

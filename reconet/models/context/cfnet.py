@@ -14,7 +14,7 @@ from reconet.models.attention import attend, conv_bn
 from reconet.models.context.base import ContextModule
 from reconet.models.context.encnet import EncModule, Lateral, presence_loss
 from reconet.models.features import Context, Features, Stages
-from reconet.models.layers import PooledBN, conv_bn_relu
+from reconet.models.layers import ImagePooling, conv_bn_relu
 from reconet.recipe import Fraction
 
 HEADS = 8
@@ -84,19 +84,6 @@ class CoOccurrence(nn.Module):
         return by_mixture[:, :, index].flatten(1, 2)
 
 
-class GlobalPooling(nn.Module):
-    """The mean over the picture, through convolution, BN and ReLU, at every position."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(channels, channels, 1, bias=False)
-        self.norm = PooledBN(channels)
-
-    def forward(self, x_bchw: Tensor) -> Tensor:
-        pooled_bc11: Tensor = self.norm(self.conv(x_bchw.mean(dim=(2, 3), keepdim=True)))
-        return pooled_bc11.relu().expand_as(x_bchw)
-
-
 class CFNet(ContextModule):
     """c4 -> 3x3 -> [global pooling, ACF] -> encoding (`enc`) -> dropout. The core is ACF.
 
@@ -124,7 +111,7 @@ class CFNet(ContextModule):
         self.se_weight = se_weight if enc else 0.0
         self.reduce = conv_bn_relu(stages.c4.channels, channels, 3)
         self.lateral = Lateral(stages, channels) if lateral else None
-        self.pool = GlobalPooling(channels)
+        self.pool = ImagePooling(channels, channels)
         self.core = CoOccurrence(channels, mixtures=mixtures, dropout=attention_dropout)
         self.enc = EncModule(2 * channels, num_classes if se_weight else None) if enc else None
         self.dropout = nn.Dropout(dropout)

@@ -7,11 +7,11 @@ classifier of its own in training, and their sum goes to the main one.
 import torch
 from torch import Tensor, nn
 
-from reconet.models.attention import attend, full_precision
+from reconet.models.attention import attend
 from reconet.models.context.base import ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.head import classifier
-from reconet.models.layers import conv_bn_relu
+from reconet.models.layers import conv_bn_relu, full_precision
 from reconet.models.side_loss import side_loss
 from reconet.recipe import Fraction
 

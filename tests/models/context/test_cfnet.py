@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from reconet.models.context.cfnet import HEADS, CFNet, CoOccurrence, GlobalPooling
+from reconet.models.context.cfnet import HEADS, CFNet, CoOccurrence
 from tests.models.context.small import STAGES, features
 
 SIZE = (5, 7)  # odd: the pooled map is 3 x 4, not a quarter
@@ -86,12 +86,6 @@ def test_dropout_acts_on_the_attention_in_training_only() -> None:
     assert not torch.equal(module(x_bchw), module(x_bchw))
     module.eval()
     assert torch.equal(module(x_bchw), module(x_bchw))
-
-
-def test_the_pooled_half_is_the_same_everywhere() -> None:
-    module, x_bchw = GlobalPooling(16), torch.randn(2, 16, *SIZE)
-    expected = F.relu(module.norm(module.conv(x_bchw.mean(dim=(2, 3), keepdim=True))))
-    assert torch.equal(module(x_bchw), expected.expand_as(x_bchw))
 
 
 def test_the_loss_on_present_classes_is_off_unless_asked_for() -> None:
