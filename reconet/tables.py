@@ -10,7 +10,7 @@ from reconet.bench_data import DataBench
 from reconet.bench_train import TrainBench
 from reconet.cost import Cost, ModelCost
 from reconet.cost_paper import Row
-from reconet.data.check import Listing
+from reconet.data.check_report import Listing
 from reconet.data.dataset import DatasetInfo
 from reconet.evaluate import Evaluation
 

@@ -5,22 +5,21 @@ instead of stopping at the first. Where the labels as a whole show a known mista
 that mends it is proposed.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass, field
 from functools import partial
 from multiprocessing import get_context
 from os import cpu_count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import cv2
 import numpy as np
 from PIL import Image as Pillow
 
+from reconet.data.check_report import Problem, Proposal, Report, SplitReport
 from reconet.data.dataset import IGNORE, Dataset, FileDataset, Label, Sample
 from reconet.data.draw import PAPER, Tile, fit, overlay, sheet
 from reconet.data.images import read_index
@@ -30,103 +29,6 @@ from reconet.files import write_atomic
 
 Progress = Callable[[int, int], object]  # pictures done, pictures in all
 ALL = "(all)"  # where a problem is not of one picture
-
-
-@dataclass(frozen=True, kw_only=True)
-class Problem:
-    split: str
-    name: str
-    text: str  # names the file, and the worst values
-    values: Mapping[int, int] = field(default_factory=dict)  # label value -> number of pixels
-
-
-@dataclass(frozen=True, kw_only=True)
-class Proposal:
-    """A label_map for data.options that would make the labels fit the classes."""
-
-    reason: str
-    label_map: Mapping[int, int]
-
-    def __str__(self) -> str:
-        setting = json.dumps({str(value): label for value, label in self.label_map.items()})
-        return f"{self.reason}. Try --set 'data.options.label_map={setting}'."
-
-
-@dataclass(frozen=True, kw_only=True)
-class SplitReport:
-    split: str
-    pictures: int
-    official: int | None
-    labelled: int  # pictures with at least one labelled pixel
-    broken: int
-    void_pixels: int
-    pixels_k: tuple[int, ...]
-    pictures_k: tuple[int, ...]
-
-
-class Listing(NamedTuple):
-    """A table of plain text."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Report:
-    dataset: str
-    classes: tuple[str, ...]
-    splits: tuple[SplitReport, ...]
-    problems: tuple[Problem, ...]
-    proposals: tuple[Proposal, ...]
-
-    @property
-    def ok(self) -> bool:
-        return not self.problems
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {"ok": self.ok, **asdict(self)}
-
-    def listings(self) -> list[Listing]:
-        """The report as tables: the splits, the classes, and the problems if there are any."""
-        tables = [self._split_listing(), self._class_listing()]
-        rows = [(problem.split, problem.name, problem.text) for problem in self.problems]
-        if rows:
-            tables.append(Listing("Problems", ("split", "picture", "problem"), rows))
-        return tables
-
-    def _split_listing(self) -> Listing:
-        columns = ("split", "pictures", "official", "labelled", "broken", "void")
-        rows = [
-            (
-                one.split,
-                f"{one.pictures:,}",
-                "-" if one.official is None else f"{one.official:,}",
-                f"{one.labelled:,}",
-                f"{one.broken:,}",
-                _percent(one.void_pixels, one.void_pixels + sum(one.pixels_k)),
-            )
-            for one in self.splits
-        ]
-        return Listing(self.dataset, columns, rows)
-
-    def _class_listing(self) -> Listing:
-        columns = ["class"]
-        for one in self.splits:
-            columns += [f"{one.split}: pictures", "pixels"]
-        rows = []
-        for index, name in enumerate(self.classes):
-            row = [f"{index} {name}"]
-            for one in self.splits:
-                share = _percent(one.pixels_k[index], sum(one.pixels_k))
-                row += [f"{one.pictures_k[index]:,}", share]
-            rows.append(tuple(row))
-        return Listing("Classes", tuple(columns), rows)
-
-
-def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.2f} %" if whole else "-"
 
 
 class Finding(NamedTuple):

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from reconet.data import open_dataset
-from reconet.data.check import Report, check, contact_sheet
+from reconet.data.check import check, contact_sheet
+from reconet.data.check_report import Report
 from reconet.data.dataset import IGNORE, Dataset, DatasetInfo, Sample
 from reconet.errors import DataError, MissingExtraError
 
