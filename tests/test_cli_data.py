@@ -1,0 +1,154 @@
+"""`reconet data …` as a user meets it, with what goes wrong most often."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from reconet.cli import main
+from reconet.data import DATASETS
+from tests.data.trees import TREES, make_tree
+
+FOLDER = ["--set", 'data.options.classes=["ground","tree","roof"]']
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(arguments)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_list_names_every_dataset_with_its_classes_and_source(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, _ = run(capsys, "data", "list", "--json")
+    assert code == 0
+    listed = json.loads(out)
+    assert set(listed) == set(DATASETS)
+    assert len(listed["ade20k"]["classes"]) == 150
+    assert listed["voc12"]["splits"]["trainaug"] == 10582
+    assert all(entry["licence"] and entry["source"] for entry in listed.values())
+    assert "voc12" in run(capsys, "data", "list")[1]
+
+
+@pytest.mark.parametrize("name", ["voc12", "pcontext", "coco"])
+def test_prepare_converts_once_and_then_has_nothing_to_do(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    TREES[name](tmp_path)
+    arguments = ["data", "prepare", name, "--root", str(tmp_path), "--workers", "0", "--json"]
+    code, out, _ = run(capsys, *arguments)
+    assert code == 0
+    first = json.loads(out)
+    assert first["written"] > 0
+    assert all(split["pictures"] > 0 for split in first["splits"].values())
+    again = json.loads(run(capsys, *arguments)[1])
+    assert again["written"] < first["written"]
+    assert again["splits"] == first["splits"]
+
+
+def test_check_of_a_good_part_of_a_dataset_finds_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_tree("voc12", tmp_path)
+    sheet = tmp_path / "sheet.png"
+    arguments = ["data", "check", "voc12", "--root", str(tmp_path), "--workers", "0"]
+    code, out, _ = run(capsys, *arguments, "--subset", "--sheet", str(sheet))
+    assert code == 0
+    assert "nothing is wrong" in out
+    assert np.asarray(Image.open(sheet)).std() > 10
+    code, out, _ = run(capsys, *arguments)
+    assert code == 1
+    assert "officially 1464" in out
+
+
+def test_check_names_file_value_and_pixels_of_every_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_tree("voc12", tmp_path)
+    labels = sorted((tmp_path / "VOCdevkit/VOC2012/SegmentationClass").glob("*.png"))
+    wrong = np.zeros((40, 56), np.uint8)
+    wrong[:2, :5] = 37
+    Image.fromarray(wrong).save(labels[0])
+    picture = tmp_path / "VOCdevkit/VOC2012/JPEGImages" / f"{labels[1].stem}.jpg"
+    picture.write_bytes(picture.read_bytes()[:300])
+    arguments = ["data", "check", "voc12", "--root", str(tmp_path), "--subset", "--json"]
+    code, out, _ = run(capsys, *arguments, "--workers", "0", "--split", "train")
+    assert code == 1
+    problems = {p["name"]: p for p in json.loads(out)["problems"]}
+    assert problems[labels[0].stem]["values"] == {"37": 10}
+    assert str(labels[0]) in problems[labels[0].stem]["text"]
+    assert str(picture) in problems[labels[1].stem]["text"]
+
+
+def test_check_proposes_a_label_map_for_masks_of_0_and_255(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in "abcd":
+        (tmp_path / "images").mkdir(exist_ok=True)
+        (tmp_path / "masks").mkdir(exist_ok=True)
+        Image.fromarray(np.full((8, 9, 3), 90, np.uint8)).save(tmp_path / "images" / f"{name}.jpg")
+        mask_hw = np.zeros((8, 9), np.uint8)
+        mask_hw[:4] = 255
+        Image.fromarray(mask_hw).save(tmp_path / "masks" / f"{name}.png")
+    classes = ["--set", 'data.options.classes=["back","cell"]']
+    arguments = ["data", "check", "folder", "--root", str(tmp_path), "--workers", "0", *classes]
+    code, out, _ = run(capsys, *arguments)
+    assert code == 1
+    proposal = out[out.index("data.options.label_map") :].split("'")[0]
+    code, out, _ = run(capsys, *arguments, "--set", proposal)
+    assert (code, "nothing is wrong" in out) == (0, True)
+
+
+def bomb(path: Path) -> None:
+    """A small file that claims to be enormous."""
+    Image.new("1", (20_000, 20_000)).save(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["check", "voc13"], "Did you mean 'voc12'?"),
+        (["check", "voc12"], "RECONET_DATA"),
+        (["check", "voc12", "--root", "/nowhere"], "/nowhere"),
+        (["check", "voc12", "--root", "{tree}", "--split", "trian"], "Did you mean 'train'?"),
+        (["check", "cityscapes", "--root", "{tree}"], "leftImg8bit"),
+        (["check", "folder", "--root", "{tree}"], "classes"),
+        (["prepare", "scenes"], "nothing to prepare"),
+        (["prepare", "voc12", "--root", "{tree}", "--source", "{tree}/VOCdevkit"], "cls of SBD"),
+    ],
+)
+def test_what_is_wrong_with_the_call_is_one_line(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("RECONET_DATA", raising=False)
+    make_tree("voc12", tmp_path)
+    code, _, err = run(capsys, "data", *(a.replace("{tree}", str(tmp_path)) for a in arguments))
+    assert code == 2
+    assert err.count("\n") == 1, err
+    assert message in err
+
+
+def test_an_empty_mask_folder_and_a_bomb_are_one_line_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "images").mkdir()
+    (tmp_path / "masks").mkdir()
+    for name in "ab":
+        bomb(tmp_path / "images" / f"{name}.png")
+    check = ["data", "check", "folder", "--root", str(tmp_path), *FOLDER, "--workers", "0"]
+    code, _, err = run(capsys, *check)
+    assert (code, err.count("\n")) == (2, 1)
+    assert str(tmp_path / "masks") in err
+    for name in "ab":
+        Image.new("L", (4, 4)).save(tmp_path / "masks" / f"{name}.png")
+    code, out, _ = run(capsys, *check)
+    assert code == 1
+    assert "more than" in out
+    assert "pixels" in out
