@@ -31,7 +31,7 @@ GROUPS: dict[str, tuple[str, dict[str, Verb]]] = {
     ),
     "bench": (
         "Measure speed and memory, side by side in one run.",
-        {"module": benches.module, "data": benches.data},
+        {"module": benches.module, "data": benches.data, "evaluate": benches.evaluate},
     ),
 }
 
