@@ -22,10 +22,11 @@ from reconet.data.dataset import Sample
 from reconet.data.scenes import CLASSES
 from reconet.data.transforms import MEAN_COLOUR
 from reconet.evaluate import in_use
-from reconet.inference import Protocol, labels, windows
+from reconet.inference import labels
 from reconet.metrics import confusion, scores
 from reconet.models.layers import resize
 from reconet.models.segmenter import Segmenter, create_model
+from reconet.protocol import Protocol, windows
 
 SCALES = (0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
 SCENES = len(CLASSES)  # the rest are never said
@@ -41,7 +42,7 @@ class EvaluateBench:
     pictures: int
     seconds: float  # of ours, for one picture
     plain_seconds: float
-    speedup: float
+    speedup: float  # median over the rounds: a busy machine slows both ways alike
     network_share: float  # of our time that passes in the network
     plain_network_share: float
     miou: float  # %
@@ -53,6 +54,7 @@ def bench_evaluate(
     *,
     classes: tuple[int, ...] = (21, 150),
     backbone: str = "resnet18",
+    width: float = 1.0,
     crop: int = 160,
     size: tuple[int, int] = (120, 160),
     pictures: int = 2,
@@ -66,7 +68,7 @@ def bench_evaluate(
     for count in classes:
         torch.manual_seed(0)
         model = create_model(
-            "reconet", backbone=backbone, num_classes=count, crop=crop, aux=False
+            "reconet", backbone=backbone, width=width, num_classes=count, crop=crop, aux=False
         ).eval()
         fit_classifier(model, taught)
         results.append(_bench(model, shown, protocol, rounds))
@@ -93,14 +95,14 @@ def _bench(model: Segmenter, shown: list[Sample], protocol: Protocol, rounds: in
                 seconds[name].append(took / len(images))
                 shares[name].append(clocks[name].seconds / took)
     same = [(a == b).float().mean().item() for a, b in zip(*said.values(), strict=True)]
-    ours, plain = (median(seconds[name]) for name in ways)
+    ratios = [plain / ours for ours, plain in zip(seconds["ours"], seconds["plain"], strict=True)]
     return EvaluateBench(
         classes=model.num_classes,
         protocol=str(protocol),
         pictures=len(images),
-        seconds=ours,
-        plain_seconds=plain,
-        speedup=plain / ours,
+        seconds=median(seconds["ours"]),
+        plain_seconds=median(seconds["plain"]),
+        speedup=median(ratios),
         network_share=median(shares["ours"]),
         plain_network_share=median(shares["plain"]),
         miou=_miou(shown, said["ours"], model.num_classes),

@@ -16,11 +16,12 @@ from reconet.data.dataset import Dataset, Sample, has_labels
 from reconet.data.loader import samples
 from reconet.errors import DataError
 from reconet.figures import benchmark_scores, score_figures
-from reconet.inference import WHOLE, Forward, Protocol, labels
+from reconet.inference import Forward, labels
 from reconet.metrics import confusion
 from reconet.models.fold import fold_batchnorm
 from reconet.models.segmenter import Segmenter
 from reconet.models.trained import Trained, load_trained
+from reconet.protocol import WHOLE, Protocol
 from reconet.recipe import Recipe
 from reconet.submit import Submission, open_submission
 from reconet.world import World, joined

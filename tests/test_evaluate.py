@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import confusion_matrix  # type: ignore[import-untyped]
+from sklearn.metrics import confusion_matrix
 
 from reconet.cli import main
 from reconet.data import DATASETS, open_dataset
@@ -15,9 +15,10 @@ from reconet.data.dataset import IGNORE, FileDataset
 from reconet.data.images import read_index
 from reconet.errors import DataError
 from reconet.evaluate import evaluate, evaluate_run
-from reconet.inference import Protocol, labels
+from reconet.inference import labels
 from reconet.models.segmenter import build_model
 from reconet.models.trained import save_trained
+from reconet.protocol import Protocol
 from reconet.recipe import Recipe, apply_overrides
 from reconet.recipes import find
 from reconet.world import World

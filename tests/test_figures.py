@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import confusion_matrix, jaccard_score  # type: ignore[import-untyped]
+from sklearn.metrics import confusion_matrix, jaccard_score
 
 from reconet.data import DATASETS
 from reconet.data.dataset import IGNORE

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from reconet.data.transforms import MEAN_COLOUR
-from reconet.inference import WHOLE, Protocol, at_scale, bands, labels, probabilities, windows
+from reconet.inference import bands, labels, probabilities
 from reconet.models.segmenter import create_model
+from reconet.protocol import WHOLE, Protocol, at_scale, windows
 from reconet.recipe import Data, Eval
 
 SIDE = st.integers(1, 40)

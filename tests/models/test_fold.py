@@ -42,22 +42,25 @@ def test_no_batch_norm_is_left_and_the_network_stays_as_it_was(backbone: str) ->
         assert torch.equal(value, before[key])
 
 
+class Both(nn.Module):
+    """What the convolution gives, with and without the norm."""
+
+    def __init__(self, parts: nn.Sequential) -> None:
+        super().__init__()
+        self.parts: nn.Sequential = parts
+
+    def forward(self, x_bchw: torch.Tensor) -> torch.Tensor:
+        y_bchw: torch.Tensor = self.parts[0](x_bchw)
+        normed_bchw: torch.Tensor = self.parts[1](y_bchw)
+        return y_bchw + normed_bchw
+
+
 def test_a_convolution_that_others_use_too_is_not_folded() -> None:
     model = lived_in("reconet")
     reduce = model.context.reduce
     assert isinstance(reduce, nn.Sequential)
 
-    class Both(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.conv, self.norm = reduce[0], reduce[1]
-
-        def forward(self, x_bchw: torch.Tensor) -> torch.Tensor:
-            y_bchw = self.conv(x_bchw)
-            result: torch.Tensor = y_bchw + self.norm(y_bchw)
-            return result
-
-    model.context.reduce = Both()
+    model.context.reduce = Both(reduce)
     image_bchw = torch.rand(1, 3, 64, 64)
     with torch.no_grad():
         expected, got = model(image_bchw).main_bkhw, fold_batchnorm(model)(image_bchw).main_bkhw
