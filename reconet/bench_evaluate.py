@@ -134,16 +134,19 @@ def plain_labels(
     for scale in protocol.scales:
         zoom = scale * protocol.base_size / max(size)
         scaled = (round(zoom * size[0]), round(zoom * size[1]))
-        float_bchw = resize(image_hwc.permute(2, 0, 1)[None].float(), scaled)
+        image_bchw = resize(image_hwc.permute(2, 0, 1)[None].float(), scaled).round().byte()
         for mirrored in (False, True) if protocol.flip else (False,):
-            image_bchw = float_bchw.flip(-1) if mirrored else float_bchw
-            one_bkhw = _slide(forward, image_bchw.round().byte(), protocol, num_classes)
-            total_bkhw += resize(one_bkhw.flip(-1) if mirrored else one_bkhw, size)
+            one_bkhw = _slide(forward, image_bchw, protocol, num_classes, mirrored)
+            total_bkhw += resize(one_bkhw, size)
     return total_bkhw.argmax(1)[0]
 
 
 def _slide(
-    forward: Callable[[Tensor], Tensor], image_bchw: Tensor, protocol: Protocol, num_classes: int
+    forward: Callable[[Tensor], Tensor],
+    image_bchw: Tensor,
+    protocol: Protocol,
+    num_classes: int,
+    mirrored: bool,
 ) -> Tensor:
     height, width = image_bchw.shape[2:]
     padded_bchw = torch.tensor(MEAN_COLOUR, dtype=torch.uint8)[None, :, None, None].repeat(
@@ -154,7 +157,12 @@ def _slide(
     sum_bkhw, count_hw = torch.zeros(1, num_classes, *size), torch.zeros(size)
     stride = (2 * protocol.crop[0] // 3, 2 * protocol.crop[1] // 3)
     for rows, columns in windows(size, protocol.crop, stride):
-        sum_bkhw[:, :, rows, columns] += forward(padded_bchw[:, :, rows, columns]).softmax(1)
+        window_bchw = padded_bchw[:, :, rows, columns]
+        if mirrored:
+            said_bkhw = forward(window_bchw.flip(-1)).softmax(1).flip(-1)
+        else:
+            said_bkhw = forward(window_bchw).softmax(1)
+        sum_bkhw[:, :, rows, columns] += said_bkhw
         count_hw[rows, columns] += 1
     return (sum_bkhw / count_hw)[:, :, :height, :width]
 
