@@ -28,7 +28,7 @@ class Protocol:
     relative_to: Literal["base_size", "original"] = "base_size"
     base_size: int = 520
     crop: tuple[int, int] = (512, 512)
-    batch: int = 8  # most windows, mirrored ones too, that the network sees at once
+    batch: int = 4  # most windows, mirrored ones too, that the network sees at once
     budget_bytes: int = 2**31  # for sums, waiting logits, and what the network holds of a batch
 
     @classmethod
