@@ -31,7 +31,12 @@ GROUPS: dict[str, tuple[str, dict[str, Verb]]] = {
     ),
     "bench": (
         "Measure speed and memory, side by side in one run.",
-        {"module": benches.module, "data": benches.data, "train": benches.train},
+        {
+            "module": benches.module,
+            "data": benches.data,
+            "train": benches.train,
+            "evaluate": benches.evaluate,
+        },
     ),
 }
 
