@@ -20,7 +20,16 @@ from reconet.models.trained import BEST, save_trained
 from reconet.recipe import Recipe, apply_overrides
 from reconet.recipes import find
 from reconet.report import run_names
-from reconet.report.charts import Scale, Series, finite, line_chart, smoothed, thinned, ticks
+from reconet.report.charts import (
+    Scale,
+    Series,
+    finite,
+    line_chart,
+    smoothed,
+    thinned,
+    tick_text,
+    ticks,
+)
 from reconet.report.gather import settings
 from reconet.report.markup import Markup, join, tag
 from reconet.report.matrix import matrix, mistakes, shares
@@ -297,6 +306,12 @@ def test_one_value_alone_still_has_an_axis(value: float) -> None:
     found = ticks(value, value)
     assert found[0] <= value <= found[-1]
     assert 2 <= len(found) <= 6
+
+
+def test_numbers_beside_an_axis_are_short() -> None:
+    values = [0, 0.5, 2500, 40_000, 2e6, 0.00015, -5e-5, 1e-3]
+    written = ["0", "0.5", "2500", "40k", "2M", "1.5e-4", "-5e-5", "0.001"]
+    assert [tick_text(value) for value in values] == written
 
 
 def test_ticks_are_few_and_enclose_whatever_the_range() -> None:

@@ -53,7 +53,13 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def tick_text(value: float) -> str:
-    return f"{value / 1000:g}k" if abs(value) >= 10_000 else f"{value:g}"
+    """Short enough for the room beside an axis."""
+    if abs(value) >= 10_000:
+        return f"{value / 1000:g}k" if abs(value) < 1e6 else f"{value / 1e6:g}M"
+    if 0 < abs(value) < 0.001:
+        power = math.floor(math.log10(abs(value)))
+        return f"{value / 10.0**power:.3g}e{power}"
+    return f"{value:g}"
 
 
 def finite(points: Iterable[Point]) -> list[Point]:
@@ -92,16 +98,19 @@ def line_chart(
     series: Sequence[Series],
     *,
     unit: str = "",
-    zero: bool = False,
+    low: float | None = None,
     about: str = "",
 ) -> Markup:
-    """A figure with a heading, the curves, and a legend if there are several."""
+    """A figure with a heading, the curves, and a legend if there are several.
+
+    `low` is a value that the axis reaches down to, such as zero.
+    """
     shown = [Series(s.name, finite(s.points), s.style) for s in series]
     shown = [s for s in shown if s.points]
     lost = sum(len(s.points) for s in series) - sum(len(s.points) for s in shown)
     parts = [tag("figcaption", tag("h3", title), *([tag("p", about)] if about else []))]
     if shown:
-        parts.append(_plot(title, shown, unit, zero))
+        parts.append(_plot(title, shown, unit, low))
     else:
         parts.append(tag("p", "nothing was logged", class_="note"))
     if len(series) > 1:
@@ -118,15 +127,16 @@ def legend(entries: Iterable[tuple[str, int]]) -> Markup:
     return tag("ul", *keys, class_="legend")
 
 
-def _plot(title: str, series: Sequence[Series], unit: str, zero: bool) -> Markup:
+def _plot(title: str, series: Sequence[Series], unit: str, low: float | None) -> Markup:
     xs = [x for s in series for x, _ in s.points]
     ys = [y for s in series for _, y in s.points]
-    along, up = ticks(min(xs), max(xs)), ticks(min(0.0, *ys) if zero else min(ys), max(ys))
-    # Steps end where the training ended; the other axis ends at a round number.
-    high = max(xs) if max(xs) > min(xs) else along[-1]
-    x_of = Scale(min(along[0], *xs), high, LEFT, WIDTH - RIGHT)
+    # Steps go from 0 to where the training ended; the other axis ends at a round number.
+    end = max(1.0, *xs)
+    along = [x for x in ticks(0, end) if x <= end]
+    up = ticks(min(ys) if low is None else min(low, *ys), max(ys))
+    x_of = Scale(0, end, LEFT, WIDTH - RIGHT)
     y_of = Scale(up[0], up[-1], HEIGHT - BOTTOM, TOP)
-    parts = [*_grid([x for x in along if x <= high], up, x_of, y_of)]
+    parts = _grid(along, up, x_of, y_of)
     for one in series:
         parts += _curve(one, x_of, y_of, unit)
     told = "; ".join(_summary(s, unit) for s in series)

@@ -104,6 +104,8 @@ def gather(run: Path, name: str, world: World, *, pictures: int, tell: Tell) -> 
         try:
             answers = _ask(directory, name, world, pictures, tell)
         except ReconetError as error:
+            if world.size > 1:  # the other processes wait for this one: end them all
+                raise
             missing.append(f"its best network could not be asked: {error}".rstrip("."))
     return Gathered(
         name=name,

@@ -59,7 +59,7 @@ def matrix(
         drawn = scrolling(_as_cells(share_kk, classes, palette), "confusion matrix")
     rows = [
         (classes[m.truth], classes[m.said], percent(m.share), f"{m.pixels:,}")
-        for m in mistakes(count_kk)
+        for m in mistakes(count_kk, most=10 if len(classes) <= MOST_CELLS else 25)
     ]
     about = tag(
         "p",

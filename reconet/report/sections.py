@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from reconet.data.dataset import Colour
 from reconet.report.charts import Series, line_chart
@@ -16,50 +17,56 @@ FIGURES = {
     "mean_accuracy": "mean accuracy",
     "frequency_weighted_iou": "frequency weighted IoU",
 }
-# title, kind of line, figure, factor, unit, from zero, what it means
+
+
+class Curve(NamedTuple):
+    title: str
+    kind: str  # of the line in the log
+    figure: str
+    about: str = ""
+    low: float | None = 0.0  # where the axis begins; None: near the lowest value
+    percent: bool = False
+
+
 CURVES = (
-    ("Loss", "train", "loss", 1.0, "", True, "main and auxiliary, mean since the last line"),
-    ("mIoU on the validation split, %", "val", "miou", 100.0, " %", False, ""),
-    ("Pixel accuracy, %", "val", "pixel_accuracy", 100.0, " %", False, ""),
-    ("Learning rate", "train", "lr", 1.0, "", True, "of the backbone"),
-    (
+    Curve("Loss", "train", "loss", "main and auxiliary, mean since the last line"),
+    Curve("mIoU, %", "val", "miou", "on the validation split", low=None, percent=True),
+    Curve("Pixel accuracy, %", "val", "pixel_accuracy", "the same", low=None, percent=True),
+    Curve("Learning rate", "train", "lr", "the base rate"),
+    Curve(
         "Spread of the attention",
         "val",
         "attention_spread",
-        1.0,
-        "",
-        True,
         "standard deviation over mean; 0 is the same everywhere, and does nothing",
     ),
-    (
+    Curve(
         "Effective rank of the attention",
         "val",
         "effective_rank",
-        1.0,
-        "",
-        False,
         "1 is one pattern for all channels",
+        low=1.0,
     ),
-    (
+    Curve(
         "Spread of lambda",
         "val",
         "lambda_spread",
-        1.0,
-        "",
-        True,
         "standard deviation over mean; 0 weighs all ranks alike",
     ),
-    ("Pictures a second", "train", "images_per_second", 1.0, "", True, "in training"),
+    Curve("Pictures a second", "train", "images_per_second", "in training"),
 )
 
 
 def curves(runs: Sequence[Gathered]) -> Markup:
     """One chart for each figure that any run has logged, all runs on one axis."""
     figures = []
-    for title, kind, figure, factor, unit, zero, about in CURVES:
-        series = [Series(r.name, r.curve(kind, figure, factor), i) for i, r in enumerate(runs)]
+    for one in CURVES:
+        factor, unit = (100.0, " %") if one.percent else (1.0, "")
+        series = [
+            Series(run.name, run.curve(one.kind, one.figure, factor), number)
+            for number, run in enumerate(runs)
+        ]
         if any(s.points for s in series):
-            figures.append(line_chart(title, series, unit=unit, zero=zero, about=about))
+            figures.append(line_chart(one.title, series, unit=unit, low=one.low, about=one.about))
     if not figures:
         return section("Curves", note("Nothing was logged yet."))
     return section("Curves", tag("div", *figures, class_="charts"))
@@ -160,7 +167,7 @@ def scores_table(runs: Sequence[Gathered]) -> Markup:
 
 
 def class_comparison(runs: Sequence[Gathered]) -> Markup:
-    """IoU of every class, run by run, and how far the last is from the first."""
+    """IoU of every class, run by run; of two runs also the difference."""
     answers = [run.answers for run in runs if run.answers is not None]
     rows = []
     for k, name in enumerate(answers[0].classes):
@@ -174,7 +181,7 @@ def class_comparison(runs: Sequence[Gathered]) -> Markup:
         label = join([swatch, name])
         rows.append((label, bars, *(percent(v, absent="absent") for v in values), *change))
     names = [run.name for run in runs if run.answers is not None]
-    head = ("class", "", *names, *(["difference"] if len(names) == 2 else []))
+    head = ("class", "", *names, *([f"{names[1]} - {names[0]}"] if len(names) == 2 else []))
     return section("IoU of each class", table(head, rows))
 
 

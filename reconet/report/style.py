@@ -69,6 +69,7 @@ align-items:center;padding:.14rem 0;font-size:.9rem}
 .bars .figure{font-variant-numeric:tabular-nums;text-align:right}
 .track{display:block;background:var(--panel);border:1px solid var(--line);border-radius:3px;
 overflow:hidden;height:1rem}
+.stack{width:min(22rem,38vw);padding-top:.3rem}
 .track.thin{height:.55rem;margin:1px 0}
 .bar{display:block;height:100%;border-right:1px solid var(--soft)}
 .matrix{max-width:none;height:auto}
