@@ -9,6 +9,7 @@ style.py      the page around them
 import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 from reconet.errors import RecipeError
@@ -83,38 +84,43 @@ def _several(title: str, runs: Sequence[Gathered]) -> list[Markup]:
     parts = [tag("h1", title), tag("p", ", ".join(r.name for r in runs), class_="lead")]
     parts += [sections.missing(runs), sections.scores_table(runs), sections.curves(runs)]
     answered = [run for run in runs if run.answers is not None]
-    if len(answered) > 1:
-        why_not = incomparable(answered)
-        if why_not is None:
-            parts += [sections.class_comparison(answered), sections.pictures(answered)]
-        else:
-            parts.append(section("Class by class", note(why_not)))
+    why_not = incomparable(answered)
+    if why_not is not None:
+        parts.append(section("Class by class", note(why_not)))
+    elif len(answered) > 1:
+        parts += [sections.class_comparison(answered), sections.pictures(answered)]
     parts.append(sections.differences(runs))
-    return [*parts, *(_folded(run) for run in runs)]
+    side_by_side = why_not is None and len(answered) > 1
+    return [*parts, *(_folded(run, side_by_side) for run in runs)]
 
 
 def incomparable(runs: Sequence[Gathered]) -> str | None:
     """Why the classes and pictures of these runs do not belong side by side, if they do not."""
-    first = runs[0]
-    for other in runs[1:]:
+    for first, other in pairwise(runs):
         assert first.answers
         assert other.answers
         both = f"{first.name} and {other.name}"
         if first.answers.classes != other.answers.classes:
-            return f"{both} know different classes: neither classes nor pictures are compared."
+            return f"{both} know different classes: each has its own below."
         if [v.name for v in first.answers.views] != [v.name for v in other.answers.views] or (
             first.what != other.what
         ):
-            return f"{both} were scored on different pictures: classes and pictures are left out."
+            return f"{both} were scored on different pictures: each has its own below."
     return None
 
 
-def _folded(run: Gathered) -> Markup:
-    parts = [_lead(run)]
-    if run.answers is not None:
-        parts.append(sections.confusion(run.answers, level=3))
+def _folded(run: Gathered, side_by_side: bool) -> Markup:
+    """One run of several; what stands above beside the others is not shown again."""
+    parts, answers = [_lead(run)], run.answers
+    if answers is not None:
+        if not side_by_side:
+            parts.append(sections.class_bars(answers, level=3))
+        parts.append(sections.confusion(answers, level=3))
+        if not side_by_side:
+            parts.append(sections.pictures([run], level=3))
     parts.append(sections.recipe(run, level=3))
-    return section(run.name, tag("details", tag("summary", "confusion and recipe"), *parts))
+    what = "confusion, recipe" if side_by_side else "classes, confusion, pictures, recipe"
+    return section(run.name, tag("details", tag("summary", what), *parts))
 
 
 def _lead(run: Gathered) -> Markup:

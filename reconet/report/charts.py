@@ -40,7 +40,7 @@ class Scale(NamedTuple):
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
     """Round numbers from at or below `low` to at or above `high`: steps of 1, 2 or 5 times 10^n."""
     if not high > low:
-        room = abs(low) / 2 or 0.5
+        room = abs(low) / 10 or 0.5
         low, high = low - room, high + room
     rough = (high - low) / (most - 1)
     size = 10.0 ** math.floor(math.log10(rough))

@@ -93,7 +93,7 @@ def tiles(run: Gathered) -> Markup:
     return tag("ul", *(tag("li", tag("b", v), tag("span", n)) for v, n in entries), class_="tiles")
 
 
-def class_bars(answers: Answers) -> Markup:
+def class_bars(answers: Answers, level: int = 2) -> Markup:
     """IoU of every class, the best one first."""
     order = sorted(range(len(answers.classes)), key=lambda k: -_or(answers.iou[k], -1.0))
     lines = [
@@ -105,7 +105,7 @@ def class_bars(answers: Answers) -> Markup:
         )
         for k in order
     ]
-    return section("IoU of each class", tag("ul", *lines, class_="bars"))
+    return section("IoU of each class", tag("ul", *lines, class_="bars"), level=level)
 
 
 def confusion(answers: Answers, level: int = 2) -> Markup:
@@ -113,7 +113,7 @@ def confusion(answers: Answers, level: int = 2) -> Markup:
     return section("Confusion", drawn, level=level)
 
 
-def pictures(runs: Sequence[Gathered]) -> Markup:
+def pictures(runs: Sequence[Gathered], level: int = 2) -> Markup:
     """Picture, truth and answer; with one run also its errors."""
     answers = [run.answers for run in runs if run.answers is not None]
     names = [run.name for run in runs if run.answers is not None]
@@ -126,7 +126,7 @@ def pictures(runs: Sequence[Gathered]) -> Markup:
     if not rows:
         return Markup()
     keys = _class_legend(answers[0].classes, palette)
-    return section("Pictures", keys, *rows)
+    return section("Pictures", keys, *rows, level=level)
 
 
 def recipe(run: Gathered, level: int = 2) -> Markup:

@@ -21,6 +21,7 @@ h1{font-size:1.7rem;line-height:1.2;margin:0 0 .25rem;overflow-wrap:anywhere}
 h2{font-size:1.25rem;margin:2.75rem 0 .75rem;padding-bottom:.3rem;
 border-bottom:1px solid var(--line);overflow-wrap:anywhere}
 h3{font-size:.95rem;margin:0 0 .25rem;font-weight:600}
+section>h3{font-size:1.1rem;margin:1.5rem 0 .5rem}
 p{margin:.25rem 0 .75rem;max-width:48rem}
 .lead,.chart p,figcaption{color:var(--soft)}
 .note{background:var(--mark);border-left:4px solid #d99a00;padding:.5rem .75rem;
@@ -78,7 +79,7 @@ overflow:hidden;height:1rem}
 .matrix .edge{stroke:var(--soft)}
 .matrix .number{text-anchor:middle;fill:var(--ink);font-size:11px;pointer-events:none}
 .matrix .light{fill:var(--paper)}
-.framed{border:1px solid var(--line);width:min(100%,56rem)}
+.framed{border:1px solid var(--line);width:min(100%,42rem)}
 .row{display:grid;gap:.6rem;grid-template-columns:repeat(auto-fit,minmax(min(47%,10.5rem),1fr));
 max-width:84rem;margin-bottom:1.4rem}
 .row img{width:100%;height:auto;border-radius:.3rem;display:block;image-rendering:auto}
