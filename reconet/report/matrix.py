@@ -73,7 +73,7 @@ def matrix(
 
 
 def percent(value: float, digits: int = 1) -> str:
-    return "-" if math.isnan(value) else f"{100 * value:.{digits}f} %"
+    return "-" if math.isnan(value) else f"{100 * value:.{digits}f}\u00a0%"
 
 
 def _as_cells(share_kk: Shares, classes: Sequence[str], palette: Sequence[Colour]) -> Markup:

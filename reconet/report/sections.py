@@ -200,7 +200,7 @@ def differences(runs: Sequence[Gathered]) -> Markup:
 
 
 def percent(value: float | None, absent: str = "-") -> str:
-    return absent if value is None or math.isnan(value) else f"{100 * value:.1f} %"
+    return absent if value is None or math.isnan(value) else f"{100 * value:.1f}\u00a0%"
 
 
 def _bar(value: float, *, colour: Colour | None = None, style: int = 0, told: str = "") -> Markup:

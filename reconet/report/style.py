@@ -57,7 +57,7 @@ caption{text-align:left;font-weight:600;padding:.3rem 0}
 th,td{text-align:left;padding:.3rem .9rem .3rem 0;border-bottom:1px solid var(--line);
 vertical-align:top}
 thead th{color:var(--soft);font-weight:500;white-space:nowrap}
-tbody th{font-weight:500}
+tbody th{font-weight:500;min-width:6.5rem}
 td code,.command{font-family:ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace;
 font-size:.85em;overflow-wrap:anywhere}
 .command{display:block;background:var(--panel);border:1px solid var(--line);border-radius:.4rem;
