@@ -18,7 +18,7 @@ $(READY): pyproject.toml constraints.txt
 
 demo: $(READY)
 	@$(BIN)/reconet train scenes/reconet --out runs/demo --resume
-	@$(BIN)/reconet evaluate runs/demo
+	@$(BIN)/reconet evaluate runs/demo --scales 0.75,1,1.25 --flip
 	@$(BIN)/reconet report runs/demo > /dev/null
 	@echo "Open runs/demo/report.html in a browser; the pictures alone: runs/demo/predictions.png; the curves live: $(BIN)/tensorboard --logdir runs/demo"
 
