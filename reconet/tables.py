@@ -80,7 +80,7 @@ def paper_tables(
     ]
 
 
-def bench_table(title: str, results: Sequence[ModuleBench]) -> Table:
+def bench_table(title: str, results: Sequence[ModuleBench], remarks: Sequence[str]) -> Table:
     base = results[0]
     columns = ["core", "params M", "MACs G", "fwd ms", "", "fwd+bwd ms", "", "peak", "training"]
     rows = [
@@ -94,13 +94,20 @@ def bench_table(title: str, results: Sequence[ModuleBench]) -> Table:
             f"{r.forward_backward_ms / base.forward_backward_ms:.1f}x",
             f"{r.forward_peak_maps:.1f}",
             f"{r.forward_backward_peak_maps:.1f}",
+            r.reach,
         ]
-        for r in results
+        for r in sorted(results, key=lambda r: r.forward_backward_ms)
     ]
-    result = table(title, columns, rows)
-    result.caption = (
-        "Peak: the most memory alive at once, in units of the input map, beside the input, the "
-        "weights and their gradients."
+    result = table(title, [*columns, "sees"], rows)
+    result.caption = "\n".join(
+        [
+            "Peak: the most memory alive at once, in units of the input map, beside the input, the "
+            "weights and their gradients. Ratios are to RecoNet.",
+            *(
+                remarks
+                or ["No core that builds spatial context is faster or smaller than RecoNet."]
+            ),
+        ]
     )
     return result
 

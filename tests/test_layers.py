@@ -17,7 +17,7 @@ ROWS = [
     {"cost"},
     {"evaluate", "sheet"},
     {"bench", "bench_data", "cost_paper", "engine"},
-    {"bench_train"},
+    {"bench_plot", "bench_train"},
     {"tables"},
     {"cli"},
     {"__main__"},
