@@ -6,7 +6,7 @@ some include the classifier. A row has what gives the number, and its note says 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -179,6 +179,7 @@ def _reconet(row: Callable[..., Row]) -> list[Row]:
     ]
 
 
+@cache
 def _stages(crop: int) -> Stages:
     return ResNet("resnet101").stages((crop, crop))
 
