@@ -14,6 +14,7 @@ from reconet.bench import (
     smaller_than_reconet,
 )
 from reconet.bench_plot import plot_module
+from reconet.cost import module_cost
 from reconet.errors import RecipeError
 from reconet.models.context import CONTEXTS
 from reconet.models.context.reconet import TensorReconstruction
@@ -60,6 +61,9 @@ def test_cores_are_those_of_the_published_heads_at_full_size() -> None:
     assert params["reconet"] == params[LOOP] == 17_301_568
     assert params["nonlocal"] == 525_568
     assert params["latentgnn"] == 145_353
+    x_bchw = torch.empty(1, 512, 64, 64, device="meta")
+    assert module_cost(cores[LOOP], x_bchw).macs == 153_616_384
+    assert module_cost(cores["reconet"], x_bchw).macs == 151_519_232
 
 
 @pytest.mark.parametrize("name", sorted(set(REACH) - {"cbam"}))

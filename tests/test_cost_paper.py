@@ -1,5 +1,7 @@
 """The paper's cost tables: exact digits, each with the assumption that it needs."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -255,3 +257,19 @@ def test_which_claims_of_the_paper_hold(rows: dict[str, Row], heads: list[HeadCo
     counted = " ".join(claim.counted for claim in claims)
     for figure in ("71 times", "4.6 to 86.5", "0.1515 G", "0.1342 G", "42.072 G", "41.786 G"):
         assert figure in counted
+
+
+def test_the_page_on_costs_has_the_figures_that_are_printed(rows: dict[str, Row]) -> None:
+    text = (Path(__file__).parent.parent / "docs" / "cost.md").read_text()
+    for row in rows.values():
+        figures = f"{row.uniform_g:.4f} | {row.params_m:.2f} | {row.evidence}"
+        memory = "" if row.paper_mib is None else f" / {row.rule_mib:.2f}"
+        line = f"{row.rule_g:.4f}{memory} | {figures}"
+        assert line in text.replace("| the same |", "| not reproduced |"), row.method
+
+
+def test_heads_at_513_by_one_rule(heads: list[HeadCost]) -> None:
+    at_513 = {head.name: head.macs for head in head_costs(513)}
+    assert at_513["EMANet, no last 3x3"] == 43_101_760_000
+    assert at_513["RecoNet"] == 43_396_229_760
+    assert list(at_513)[:2] == [head.name for head in heads][:2]
