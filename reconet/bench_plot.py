@@ -23,7 +23,7 @@ def plot_module(results: Sequence[ModuleBench], title: str, path: Path) -> None:
         axes.plot(*point, "o", color=_colour(r), markersize=9 if r.name == "reconet" else 6)
     for r, offset in zip(results, _label_offsets(results), strict=True):
         axes.annotate(
-            r.name if r.spatial else f"{r.name} (channels only)",
+            r.name,
             (r.forward_backward_ms, r.forward_backward_peak_maps),
             xytext=(8, offset),
             textcoords="offset points",
@@ -32,6 +32,9 @@ def plot_module(results: Sequence[ModuleBench], title: str, path: Path) -> None:
             fontweight="bold" if r.name == "reconet" else "normal",
             va="center",
         )
+    for label, colour in (("sees positions", SPATIAL), ("sees channels only", CHANNELS)):
+        axes.plot([], [], "o", color=colour, label=label)
+    axes.legend(loc="upper left")
     slowest = max(r.forward_backward_ms for r in results)
     axes.set_xlim(right=3 * slowest)  # room for the names
     axes.margins(y=0.1)
