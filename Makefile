@@ -19,7 +19,8 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	@$(BIN)/reconet train scenes/reconet --out runs/demo --resume
 	@$(BIN)/reconet evaluate runs/demo
-	@echo "Look at runs/demo/predictions.png; the curves: $(BIN)/tensorboard --logdir runs/demo"
+	@$(BIN)/reconet report runs/demo > /dev/null
+	@echo "Open runs/demo/report.html in a browser; the pictures alone: runs/demo/predictions.png; the curves live: $(BIN)/tensorboard --logdir runs/demo"
 
 test: $(READY)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"

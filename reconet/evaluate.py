@@ -2,28 +2,37 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from reconet.data import open_dataset
-from reconet.data.dataset import Dataset, Sample
+from reconet.data.dataset import Dataset, Sample, has_labels
 from reconet.data.loader import samples
 from reconet.errors import DataError
-from reconet.metrics import Scores, confusion, scores
+from reconet.figures import benchmark_scores, score_figures
+from reconet.inference import Forward, labels
+from reconet.metrics import confusion
+from reconet.models.fold import fold_batchnorm
 from reconet.models.segmenter import Segmenter
-from reconet.models.trained import load_trained
+from reconet.models.trained import Trained, load_trained
+from reconet.protocol import WHOLE, Protocol
+from reconet.recipe import Recipe
+from reconet.submit import Submission, open_submission
 from reconet.world import World, joined
 
-PROTOCOL = "whole pictures at their own size, one scale, no flip"
+OnPrediction = Callable[[str, NDArray[np.uint8]], None]
+OnPicture = Callable[[], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """Scores with all that one must know to read them."""
+    """Scores with all that one must know to read them; none where a split has no labels."""
 
     dataset: str
     split: str
@@ -31,51 +40,78 @@ class Evaluation:
     protocol: str
     step: int
     figures: dict[str, float]
-    iou: dict[str, float]  # by class; NaN where a class is absent from truth and prediction
+    iou: dict[str, float]  # by class; NaN where it is absent from truth and prediction
+    submission: str | None = None  # what to send to the test server
+    count_kk: Tensor = field(repr=False)  # true class, predicted class; not in as_dict
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON, which has no NaN."""
-        iou = {name: None if math.isnan(value) else value for name, value in self.iou.items()}
-        return {**asdict(self), "iou": iou}
+        plain = {key: value for key, value in vars(self).items() if key != "count_kk"}
+        return plain | {"figures": _without_nan(self.figures), "iou": _without_nan(self.iou)}
+
+
+def _without_nan(values: dict[str, float]) -> dict[str, float | None]:
+    return {name: None if math.isnan(value) else value for name, value in values.items()}
 
 
 def evaluate_run(
-    run: Path, *, split: str | None = None, root: Path | None = None, device: str = "auto"
+    run: Path,
+    *,
+    split: str | None = None,
+    root: Path | None = None,
+    device: str = "auto",
+    change: Callable[[Recipe], Recipe] = lambda recipe: recipe,
+    submit: Path | None = None,
+    progress: Callable[[int], OnPicture] | None = None,
 ) -> Evaluation | None:
-    """Score a trained network. Of many processes only the leading one gets the result."""
+    """Score a trained network by its recipe's protocol, which `change` may change.
+
+    Of many processes only the leading one gets the result. `progress` is told the number of
+    pictures that this process will see, and what it returns is called after each of them.
+    """
     with joined(device) as world:
         trained = load_trained(run)
-        data = trained.recipe.data
+        recipe = change(trained.recipe)
+        data = recipe.data
         dataset = open_dataset(data.name, split or data.val_split, root or data.root, data.options)
-        if dataset.info.classes != trained.classes:
+        _check(trained, dataset, run)
+        submission = None
+        if submit is not None:
+            submission = open_submission(data.name, dataset.split, submit)
+        elif not has_labels(dataset):
             raise DataError(
-                f"{run} knows {len(trained.classes)} classes and {data.name} has "
-                f"{len(dataset.info.classes)} others."
+                f"{data.name} {dataset.split} has no labels to score against; --submit writes "
+                "predictions for the test server."
             )
-        count_kk = evaluate(trained.model.to(world.device), dataset, world, workers=data.workers)
+        protocol = Protocol.of(recipe.eval, data)
+        mine = len(range(world.rank, len(dataset), world.size))
+        tick = progress(mine) if progress and world.leads else None
+        count_kk = evaluate(
+            trained.model.to(world.device),
+            dataset,
+            world,
+            protocol=protocol,
+            forward=in_use(trained.model, world.device),
+            workers=data.workers,
+            on_picture=tick,
+            on_prediction=submission.put if submission else None,
+        )
         if not world.leads:
             return None
-        if count_kk.sum() == 0:
-            raise DataError(f"{data.name} {dataset.split} has no labels to score against.")
-        result = scores(count_kk)
-        return Evaluation(
-            dataset=data.name,
-            split=dataset.split,
-            pictures=len(dataset),
-            protocol=PROTOCOL,
-            step=trained.step,
-            figures=score_figures(result),
-            iou=dict(zip(trained.classes, result.iou_k.tolist(), strict=True)),
-        )
+        sent = _finish(submission, dataset) if submission else None
+        return _evaluation(trained, dataset, protocol, count_kk, sent)
 
 
-def score_figures(result: Scores) -> dict[str, float]:
-    return {
-        "miou": result.mean_iou.item(),
-        "pixel_accuracy": result.pixel_accuracy.item(),
-        "mean_accuracy": result.mean_accuracy.item(),
-        "frequency_weighted_iou": result.frequency_weighted_iou.item(),
-    }
+def in_use(model: Segmenter, device: torch.device) -> Forward:
+    """The network as fast as it goes without another result: folded, and laid out as its
+    convolutions like it."""
+    folded = fold_batchnorm(model).to(device)
+    folded.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def forward(image_bchw: Tensor) -> Tensor:
+        return folded.coarse(image_bchw.contiguous(memory_format=torch.channels_last))
+
+    return forward
 
 
 @torch.no_grad()
@@ -84,10 +120,16 @@ def evaluate(
     dataset: Dataset,
     world: World,
     *,
+    protocol: Protocol = WHOLE,
+    forward: Forward | None = None,
     workers: int = 0,
-    on_picture: Callable[[], None] | None = None,
+    on_picture: OnPicture | None = None,
+    on_prediction: OnPrediction | None = None,
 ) -> Tensor:
-    """count_kk of every picture at its own size; the same on every process."""
+    """count_kk over every picture at its own size; the same on every process.
+
+    Pictures come one by one and nothing of them is kept; `forward` may stand in for the network.
+    """
     if len(dataset) == 0:
         raise DataError(f"{dataset.info.name} has no pictures in split {dataset.split!r}.")
     was_training = model.training
@@ -98,9 +140,51 @@ def evaluate(
         assert isinstance(sample, Sample)
         image_hwc = torch.from_numpy(sample.image_hwc).to(world.device)
         label_hw = torch.from_numpy(sample.label_hw).to(world.device)
-        logits_bkhw = model(image_hwc.permute(2, 0, 1)[None]).main_bkhw
-        count_kk += confusion(label_hw, logits_bkhw.argmax(1)[0], classes)
+        said_hw = labels(forward or model.coarse, image_hwc, protocol, classes)
+        count_kk += confusion(label_hw, said_hw, classes)
+        if on_prediction is not None:
+            on_prediction(sample.name, said_hw.cpu().numpy())
         if on_picture is not None:
             on_picture()
     model.train(was_training)
     return world.total(count_kk)
+
+
+def _check(trained: Trained, dataset: Dataset, run: Path) -> None:
+    known, there = trained.classes, dataset.info.classes
+    if known == there:
+        return
+    differ = next((f"{a!r} is {b!r}" for a, b in zip(known, there, strict=False) if a != b), "")
+    raise DataError(
+        f"{run} knows {len(known)} classes and {dataset.info.name} has {len(there)} others"
+        f"{f' (the first: {differ})' if differ else ''}."
+    )
+
+
+def _finish(submission: Submission, dataset: Dataset) -> str:
+    return str(submission.finish([dataset.name(index) for index in range(len(dataset))]))
+
+
+def _evaluation(
+    trained: Trained, dataset: Dataset, protocol: Protocol, count_kk: Tensor, sent: str | None
+) -> Evaluation:
+    figures: dict[str, float] = {}
+    iou: dict[str, float] = {}
+    name, classes = trained.recipe.data.name, trained.classes
+    if count_kk.sum() > 0:
+        figures = score_figures(count_kk, name, classes)
+        iou_k = benchmark_scores(count_kk, name, classes).iou_k
+        iou = dict(zip(classes, iou_k.tolist(), strict=True))
+    elif sent is None:
+        raise DataError(f"{name} {dataset.split} has no labelled pixel to score against.")
+    return Evaluation(
+        dataset=name,
+        split=dataset.split,
+        pictures=len(dataset),
+        protocol=str(protocol),
+        step=trained.step,
+        figures=figures,
+        iou=iou,
+        submission=sent,
+        count_kk=count_kk.cpu(),
+    )

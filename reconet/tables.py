@@ -3,16 +3,20 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
+from rich.console import RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from reconet.bench import ModuleBench
 from reconet.bench_data import DataBench
+from reconet.bench_evaluate import EvaluateBench
 from reconet.bench_train import TrainBench
 from reconet.cost import Cost, ModelCost
 from reconet.cost_paper import Claim, HeadCost, Row
 from reconet.data.check_report import Listing
 from reconet.data.dataset import DatasetInfo
 from reconet.evaluate import Evaluation
+from reconet.figures import LABELS
 
 MIB = 2**20
 
@@ -152,6 +156,27 @@ def bench_train_table(title: str, results: Sequence[TrainBench]) -> Table:
     )
 
 
+def bench_evaluate_table(title: str, results: Sequence[EvaluateBench]) -> Table:
+    columns = ["classes", "s/picture", "in network", "plain s", "in network", "faster", "mIoU %"]
+    rows = [
+        [
+            str(r.classes),
+            f"{r.seconds:.2f}",
+            f"{100 * r.network_share:.0f} %",
+            f"{r.plain_seconds:.2f}",
+            f"{100 * r.plain_network_share:.0f} %",
+            f"{r.speedup:.2f}x",
+            f"{r.miou:.2f}",
+            f"{r.plain_miou:.2f}",
+            f"{100 * r.same_pixels:.2f} %",
+        ]
+        for r in results
+    ]
+    result = table(title, [*columns, "plain mIoU", "same pixels"], rows)
+    result.caption = results[0].protocol
+    return result
+
+
 def dataset_table(infos: Mapping[str, DatasetInfo]) -> Table:
     rows = []
     for name, info in infos.items():
@@ -174,18 +199,20 @@ def listing(content: Listing) -> Table:
     return result
 
 
-def score_tables(result: Evaluation) -> list[Table]:
-    figures = result.figures
-    names = {
-        "miou": "mIoU",
-        "pixel_accuracy": "pixel accuracy",
-        "mean_accuracy": "mean accuracy",
-        "frequency_weighted_iou": "frequency weighted IoU",
-    }
-    title = f"{result.dataset} {result.split}, {result.pictures} pictures; {result.protocol}"
-    overall = table(title, ["score", "%"], [[n, _percent(figures[k])] for k, n in names.items()])
-    rows = [[name, _percent(iou)] for name, iou in result.iou.items()]
-    return [table("IoU of each class", ["class", "%"], rows), overall]
+def score_tables(result: Evaluation) -> list[RenderableType]:
+    """Every class, then the whole, then the protocol, without which a score means little."""
+    shown: list[RenderableType] = []
+    title = f"{result.dataset} {result.split}, {result.pictures} pictures"
+    if result.figures:
+        rows = [[name, _percent(iou)] for name, iou in result.iou.items()]
+        known = [key for key in LABELS if key in result.figures]
+        figures = [[LABELS[key], _percent(result.figures[key])] for key in known]
+        shown += [table("IoU of each class", ["class", "%"], rows)]
+        shown += [table(title, ["score", "%"], figures)]
+    shown.append(Text(f"protocol: {result.protocol}"))
+    if result.submission is not None:
+        shown.append(Text(f"for the test server: {result.submission}"))
+    return shown
 
 
 def _percent(value: float) -> str:

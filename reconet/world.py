@@ -13,6 +13,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
 
 from reconet.errors import RecipeError
 
@@ -62,7 +63,14 @@ def joined(device: str = "auto") -> Iterator[World]:
     if size == 1:
         yield World(rank=0, size=1, device=chosen)
         return
-    dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
+    store, rank, size = next(rendezvous("env://"))
+    if os.environ.get("GROUP_WORLD_SIZE") == "1":
+        # One machine: after a restart the launcher hands out the same store, with the addresses of
+        # processes that are gone. (Several machines may count restarts differently.)
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        store = dist.PrefixStore(f"attempt {attempt}", store)  # type: ignore[attr-defined]
+    backend = "nccl" if chosen.type == "cuda" else "gloo"
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size)
     try:
         yield World(rank=rank, size=size, device=chosen)
         dist.barrier()  # nobody leaves while another still listens to it

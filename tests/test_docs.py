@@ -1,6 +1,7 @@
 """The documentation matches the repository: links lead somewhere, named files and verbs exist."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import torch
 from docs.make_contexts import PAGE, needs, page, read_docstring
 from reconet.cli import main
 from reconet.models.context import CONTEXTS
+from reconet.recipe import apply_overrides
+from reconet.recipes import find
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -44,6 +47,35 @@ def test_the_file_tree_of_the_readme_is_that_of_the_repository() -> None:
         if not path.name.startswith("_") and path.name != "py.typed"
     }
     assert listed == present
+
+
+def commands(page: Path, verb: str) -> list[list[str]]:
+    lines = [line for block in fenced(page) for line in block.splitlines()]
+    return [shlex.split(x, comments=True) for x in lines if x.startswith(f"reconet {verb} ")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=identify)
+def test_trainings_have_recipes_and_settings_that_exist(page: Path) -> None:
+    for words in commands(page, "train"):
+        if Path(words[2]).parts[0] != "runs":
+            settings = [words[i + 1] for i, word in enumerate(words) if word == "--set"]
+            recipe = apply_overrides(find(words[2]), settings)
+            assert recipe.model.context in CONTEXTS
+
+
+def test_what_is_evaluated_in_reproduce_was_trained_before() -> None:
+    page = ROOT / "docs" / "reproduce.md"
+    made: set[str] = set()
+    for words in commands(page, "train"):
+        needed = [word.split("=")[1] for word in words if word.startswith("train.init_from=")]
+        assert made.issuperset(needed), words
+        out = words[words.index("--out") + 1]
+        assert out not in made, f"{out} is trained twice"
+        made.add(out)
+    for words in [*commands(page, "evaluate"), *commands(page, "report")]:
+        assert made.issuperset(word for word in words if word.startswith("runs/")), words
+    told = set(re.findall(r"`(runs/[a-z0-9-]+)`", page.read_text()))
+    assert told <= made
 
 
 @pytest.mark.parametrize("page", PAGES, ids=identify)

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from reconet import __version__
-from reconet.cli import benches, costs, datasets, recipes, runs
+from reconet.cli import benches, costs, datasets, recipes, reports, runs
 from reconet.errors import ReconetError
 
 Verb = Callable[..., None]
@@ -22,6 +22,7 @@ VERBS: dict[str, Verb] = {
     "show": recipes.show,
     "train": runs.train,
     "evaluate": runs.evaluate,
+    "report": reports.report,
     "cost": costs.cost,
 }
 GROUPS: dict[str, tuple[str, dict[str, Verb]]] = {
@@ -31,7 +32,12 @@ GROUPS: dict[str, tuple[str, dict[str, Verb]]] = {
     ),
     "bench": (
         "Measure speed and memory, side by side in one run.",
-        {"module": benches.module, "data": benches.data, "train": benches.train},
+        {
+            "module": benches.module,
+            "data": benches.data,
+            "train": benches.train,
+            "evaluate": benches.evaluate,
+        },
     ),
 }
 
@@ -53,6 +59,7 @@ def _reconet(
     Start here:
       reconet train scenes/reconet --out runs/first   minutes on a laptop, nothing to download
       reconet evaluate runs/first                     its scores, class by class
+      reconet report runs/first                       curves and pictures, in one HTML file
       reconet recipes                                 what else can be trained
       reconet show voc12/reconet_r101                 every setting of a recipe
       reconet data list                               the datasets, and where to get them

@@ -2,7 +2,8 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,6 +64,37 @@ def busy(text: str) -> Iterator[None]:
 
     with Console(stderr=True).status(text):
         yield
+
+
+@contextmanager
+def counted(text: str, seconds: float = 10.0) -> Iterator[Callable[[int], Callable[[], None]]]:
+    """A bar with the time left on stderr, or a line now and then where there is no terminal.
+
+    What it gives takes the number of things, and returns what to call after each of them.
+    """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    with Progress(console=console, disable=not sys.stderr.isatty()) as bar:
+
+        def begin(total: int) -> Callable[[], None]:
+            task = bar.add_task(text, total=total)
+            start, said, done = time.monotonic(), time.monotonic(), 0
+
+            def tick() -> None:
+                nonlocal said, done
+                done += 1
+                bar.advance(task)
+                now = time.monotonic()
+                if bar.disable and now - said > seconds:
+                    left = (now - start) * (total - done) / done
+                    console.print(f"{text}: {done} of {total}, about {left:.0f} s left")
+                    said = now
+
+            return tick
+
+        yield begin
 
 
 def print_json(values: object) -> None:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from reconet.cli.common import Device, Json, RecipeName, Set, report, resolve
-from reconet.errors import TrainingError
+from reconet.cli.common import Device, Json, RecipeName, Set, counted, report, resolve
+from reconet.errors import RecipeError, TrainingError
 
 Run = Annotated[
     Path, typer.Argument(metavar="RUN", help="A run directory, or its best.safetensors.")
@@ -56,6 +56,23 @@ def evaluate(
     split: Annotated[
         str | None, typer.Option(help="Split to score on; by default the recipe's.")
     ] = None,
+    scales: Annotated[
+        str | None, typer.Option(metavar="0.75,1,...", help="Scales to average over.")
+    ] = None,
+    flip: Annotated[
+        bool | None, typer.Option("--flip/--no-flip", help="Average over mirror images too.")
+    ] = None,
+    mode: Annotated[
+        str | None, typer.Option(metavar="whole|slide", help="Whole pictures, or windows.")
+    ] = None,
+    relative_to: Annotated[
+        str | None,
+        typer.Option(metavar="base_size|original", help="What a scale of 1 means."),
+    ] = None,
+    submit: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Also write predictions for the dataset's test server."),
+    ] = None,
     root: Annotated[
         Path | None, typer.Option(help="Where the dataset is, if not where it was trained.")
     ] = None,
@@ -64,18 +81,54 @@ def evaluate(
 ) -> None:
     """Scores of a trained network: mIoU, accuracies, and the IoU of every class.
 
+    How pictures are shown to it is by default what its recipe says, and is printed with the scores.
+
     \b
     Examples:
       reconet evaluate runs/first
-      reconet evaluate runs/voc --split train --json
+      reconet evaluate runs/voc --scales 0.75,1,1.25,1.5,1.75,2 --flip
+      reconet evaluate runs/voc --split test --submit upload
+      torchrun --nproc-per-node 8 -m reconet evaluate runs/voc --json
     """
+    settings = _eval_settings(scales, flip, mode, relative_to)
     from reconet import tables
     from reconet.evaluate import evaluate_run
+    from reconet.recipe import apply_overrides
 
-    result = evaluate_run(run, split=split, root=root, device=device)
+    with counted("evaluate") as progress:
+        result = evaluate_run(
+            run,
+            split=split,
+            root=root,
+            device=device,
+            change=lambda recipe: apply_overrides(recipe, settings),
+            submit=submit,
+            progress=progress,
+        )
     if result is None:  # another process of this evaluation reports
         return
     report(result.as_dict(), tables.score_tables(result), as_json)
+
+
+def _eval_settings(
+    scales: str | None, flip: bool | None, mode: str | None, relative_to: str | None
+) -> list[str]:
+    """The options as settings of the recipe, which knows what they may be."""
+    settings = []
+    if scales is not None:
+        try:
+            settings.append(f"eval.scales={[float(scale) for scale in scales.split(',')]}")
+        except ValueError as error:
+            raise RecipeError(
+                f"--scales takes numbers such as 0.75,1,1.25, got {scales!r}."
+            ) from error
+    if flip is not None:
+        settings.append(f"eval.flip={str(flip).lower()}")
+    if mode is not None:
+        settings.append(f"eval.mode={mode}")
+    if relative_to is not None:
+        settings.append(f"eval.relative_to={relative_to}")
+    return settings
 
 
 def _directory(recipe: str, resume: bool) -> Path:

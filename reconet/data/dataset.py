@@ -93,5 +93,10 @@ class FileDataset:
         return Sample(name, image_hwc, label_hw)
 
 
+def has_labels(dataset: Dataset) -> bool:
+    """Whether there is something to score against; files are not opened."""
+    return not isinstance(dataset, FileDataset) or any(p.label is not None for p in dataset.pairs)
+
+
 def _size(array: NDArray[np.uint8]) -> str:
     return f"{array.shape[1]} x {array.shape[0]} (width x height)"

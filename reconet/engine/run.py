@@ -26,8 +26,8 @@ from reconet.engine.optim import Ema, make_optimizer
 from reconet.engine.rundir import Log, enter, locked
 from reconet.engine.train import State, Step, StopSwitch, train
 from reconet.errors import DataError, OutputError, RecipeError, ReconetError, TrainingError
-from reconet.evaluate import evaluate, score_figures
-from reconet.metrics import scores
+from reconet.evaluate import evaluate
+from reconet.figures import benchmark_scores, score_figures
 from reconet.models.liveness import mean_liveness, watched
 from reconet.models.segmenter import build_model
 from reconet.models.trained import BEST, put_weights, save_trained
@@ -185,8 +185,9 @@ class _Run:
         model = self.state.best_model
         with watched(model.context) as seen, self.display.validation(len(self.val_set)) as tick:
             count_kk = evaluate(model, self.val_set, self.world, on_picture=tick)
-        result = scores(count_kk)
-        figures = score_figures(result)
+        info = self.val_set.info
+        result = benchmark_scores(count_kk, info.name, info.classes)
+        figures = score_figures(count_kk, info.name, info.classes)
         alive = mean_liveness(seen)
         if alive is not None:
             figures |= alive._asdict()
@@ -194,7 +195,6 @@ class _Run:
         self.display.line(f"step {step}: mIoU {100 * figures['miou']:.2f} %")
         if figures["miou"] > self.progress.best_score:
             self.progress = replace(self.progress, best_score=figures["miou"])
-            info = self.val_set.info
             self._lead(
                 lambda: save_trained(
                     self.directory / BEST,

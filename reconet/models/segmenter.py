@@ -53,6 +53,14 @@ class Segmenter(nn.Module):
         aux_bkhw = None if self.aux is None else resize(self.aux(features.c3), size)
         return Logits(main_bkhw, aux_bkhw, context.extra)
 
+    def coarse(self, image_bchw: Tensor) -> Tensor:
+        """The main logits at the resolution of the features: forward without its last step, for
+        those who read them elsewhere than at the pixels of this input.
+        """
+        context = self.context(self.backbone(self.normalise(image_bchw)))
+        logits_bkhw: Tensor = self.classify(context.map_bdhw)
+        return logits_bkhw
+
     def normalise(self, image_bchw: Tensor) -> Tensor:
         """Inside the network, so that neither a caller nor an export can forget it."""
         scale = 1 if image_bchw.is_floating_point() else 255

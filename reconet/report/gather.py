@@ -1,0 +1,217 @@
+"""What a run directory tells, and what its best network says to the validation pictures."""
+
+import json
+import math
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic_core import PydanticUndefined
+
+from reconet import recipe as recipes
+from reconet.data import open_dataset
+from reconet.data.dataset import Colour, Dataset
+from reconet.engine.rundir import RECIPE, read_log
+from reconet.errors import ReconetError, TrainingError
+from reconet.evaluate import evaluate
+from reconet.figures import benchmark_scores, score_figures
+from reconet.models.segmenter import Segmenter
+from reconet.models.trained import BEST, load_trained
+from reconet.protocol import WHOLE
+from reconet.recipe import Recipe
+from reconet.report.charts import Point
+from reconet.report.pictures import View, view
+from reconet.world import World
+
+PROTOCOL = str(WHOLE)
+Tell = Callable[[str], None]  # progress, one line
+
+
+class Setting(NamedTuple):
+    name: str
+    value: str
+    about: str
+    changed: bool  # differs from its default, or has none
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """The best network of a run on the validation split."""
+
+    step: int
+    classes: tuple[str, ...]
+    palette: tuple[Colour, ...]
+    count_kk: NDArray[np.int64]
+    figures: dict[str, float]
+    iou: tuple[float, ...]
+    views: tuple[View, ...]
+    pictures: int  # in the split
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gathered:
+    """A run as a report needs it; `missing` says why a part of it cannot be shown."""
+
+    name: str
+    directory: Path
+    recipe: Recipe
+    log: tuple[Mapping[str, Any], ...]
+    answers: Answers | None
+    missing: tuple[str, ...] = field(default=())
+
+    @property
+    def what(self) -> str:
+        """Dataset and split, as in a sentence."""
+        return f"{self.recipe.data.name} {self.recipe.data.val_split}"
+
+    def curve(self, kind: str, figure: str, factor: float = 1.0) -> list[Point]:
+        lines = [line for line in self.log if line["kind"] == kind]
+        return [(line["step"], factor * line[figure]) for line in lines if _is_number(line, figure)]
+
+    def best(self) -> Mapping[str, Any] | None:
+        """The validation with the highest mIoU."""
+        lines = [line for line in self.log if line["kind"] == "val" and _is_number(line, "miou")]
+        finite = [line for line in lines if math.isfinite(line["miou"])]
+        return max(finite, key=lambda line: float(line["miou"]), default=None)
+
+    def step(self) -> int:
+        return max((line["step"] for line in self.log), default=0)
+
+
+def gather(run: Path, name: str, world: World, *, pictures: int, tell: Tell) -> Gathered:
+    directory = run.parent if run.is_file() else run
+    if not (directory / RECIPE).is_file():
+        raise TrainingError(f"{run} holds no run: there is no {RECIPE}.")
+    recipe = recipes.read(directory / RECIPE)
+    log = tuple(line for line in read_log(directory) if _is_line(line))
+    missing = []
+    if not any(line["kind"] == "train" for line in log):
+        missing.append("its log holds no training yet, so there are no curves of it")
+    if not any(line["kind"] == "val" for line in log):
+        missing.append("it was never validated, so there is no curve of its scores")
+    answers: Answers | None = None
+    if not (directory / BEST).is_file():
+        if not log:
+            raise TrainingError(f"{run} has nothing to report yet: no log and no {BEST}.")
+        missing.append(f"there is no {BEST}, which a run writes at its validations: no pictures")
+    else:
+        try:
+            answers = _ask(directory, name, world, pictures, tell)
+        except ReconetError as error:
+            if world.size > 1:  # the other processes wait for this one: end them all
+                raise
+            missing.append(f"its best network could not be asked: {error}".rstrip("."))
+    return Gathered(
+        name=name,
+        directory=directory,
+        recipe=recipe,
+        log=log,
+        answers=answers,
+        missing=tuple(missing),
+    )
+
+
+def _ask(directory: Path, name: str, world: World, pictures: int, tell: Tell) -> Answers:
+    trained = load_trained(directory)
+    data = trained.recipe.data
+    dataset = open_dataset(data.name, data.val_split, data.root, data.options)
+    if dataset.info.classes != trained.classes:
+        raise TrainingError(f"it knows other classes than {data.name} has")
+    model = trained.model.to(world.device)
+    seen = 0
+
+    def tick() -> None:
+        nonlocal seen
+        seen += 1
+        tell(f"{name}: picture {seen * world.size} of {len(dataset)}")
+
+    count_kk = evaluate(model, dataset, world, workers=data.workers, on_picture=tick).cpu()
+    if not count_kk.sum():
+        raise TrainingError(f"{data.name} {data.val_split} has no labels to score against")
+    iou_k = benchmark_scores(count_kk, data.name, trained.classes).iou_k
+    return Answers(
+        step=trained.step,
+        classes=trained.classes,
+        palette=trained.palette,
+        count_kk=count_kk.numpy(),
+        figures=score_figures(count_kk, data.name, trained.classes),
+        iou=tuple(iou_k.tolist()),
+        views=tuple(_views(model, dataset, world.device, pictures)) if world.leads else (),
+        pictures=len(dataset),
+    )
+
+
+@torch.no_grad()
+def _views(model: Segmenter, dataset: Dataset, device: torch.device, count: int) -> Sequence[View]:
+    """Pictures spread over the split; the same ones for every network."""
+    result = []
+    for index in np.linspace(0, len(dataset) - 1, min(count, len(dataset))).astype(int):
+        sample = dataset[int(index)]
+        image_bchw = torch.from_numpy(sample.image_hwc).permute(2, 0, 1)[None].to(device)
+        said_hw = model(image_bchw).main_bkhw.argmax(1)[0].byte().cpu().numpy()
+        result.append(view(sample.name, sample.image_hwc, sample.label_hw, said_hw))
+    return result
+
+
+def settings(recipe: Recipe) -> list[Setting]:
+    """Every setting, and whether it is another than the default."""
+    result = []
+    for name, value, about in recipes.settings(recipe):
+        group, key = name.split(".")
+        default = type(getattr(recipe, group)).model_fields[key].default
+        text = _text(value)
+        changed = default is PydanticUndefined or _text(default) != text
+        result.append(Setting(name, text, about, changed))
+    return result
+
+
+def environment(device: torch.device) -> list[tuple[str, str]]:
+    """Where this report was made."""
+    from reconet import __version__
+
+    threads = f"{torch.get_num_threads()} threads of {os.cpu_count()} cores"
+    machine = [("processor", f"{_processor()}, {threads}")]
+    if device.type == "cuda":
+        machine.append(("GPU", f"{torch.cuda.get_device_name(device)}, CUDA {torch.version.cuda}"))
+    return [
+        ("reconet", __version__),
+        ("Python", platform.python_version()),
+        ("torch", str(torch.__version__)),
+        ("numpy", np.__version__),
+        ("OpenCV", str(cv2.__version__)),
+        ("system", platform.platform()),
+        *machine,
+        ("device", str(device)),
+    ]
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+def _is_line(line: object) -> bool:
+    return (
+        isinstance(line, dict)
+        and isinstance(line.get("kind"), str)
+        and isinstance(line.get("step"), int)
+    )
+
+
+def _is_number(line: Mapping[str, Any], figure: str) -> bool:
+    return isinstance(line.get(figure), int | float)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)

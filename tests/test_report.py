@@ -1,0 +1,443 @@
+"""A report is one file that a browser understands, that asks nobody, and that nobody can inject."""
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from reconet import recipe as recipes
+from reconet.cli import main
+from reconet.data.dataset import IGNORE
+from reconet.engine.rundir import LOG, RECIPE
+from reconet.models.segmenter import build_model
+from reconet.models.trained import BEST, save_trained
+from reconet.recipe import Recipe, apply_overrides
+from reconet.recipes import find
+from reconet.report import run_names
+from reconet.report.charts import (
+    Scale,
+    Series,
+    finite,
+    line_chart,
+    smoothed,
+    thinned,
+    tick_text,
+    ticks,
+)
+from reconet.report.gather import settings
+from reconet.report.markup import Markup, join, tag
+from reconet.report.matrix import matrix, mistakes, shares
+from reconet.report.pictures import VOID, WRONG, errors, view
+
+EVIL = '<script src="http://evil.example/x.js">alert("1")</script> & \'more\''
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+EMPTY = {"br", "circle", "img", "line", "meta", "path", "polyline", "rect"}
+
+
+class Page(HTMLParser):
+    """Balanced tags, or an assertion; remembers what it saw."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in EMPTY
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    def all(self, name: str) -> list[dict[str, str | None]]:
+        return [attributes for tag, attributes in self.tags if tag == name]
+
+
+def tiny(*changes: str) -> Recipe:
+    few = ["data.options.val=3", "data.options.size=[40, 48]", "data.crop=32x48"]
+    return apply_overrides(find("scenes/tiny"), [*few, *changes])
+
+
+def make_run(
+    directory: Path,
+    recipe: Recipe,
+    *,
+    best: bool = True,
+    log: bool = True,
+    classes: tuple[str, ...] | None = None,
+) -> Path:
+    """A run directory as a training leaves it, without the training."""
+    from reconet.data import open_dataset
+
+    directory.mkdir(parents=True)
+    recipes.write(recipe, directory / RECIPE)
+    info = open_dataset(recipe.data.name, "val", recipe.data.root, recipe.data.options).info
+    names = classes or info.classes
+    lines: list[dict[str, object]] = []
+    for step in range(10, 60, 10):
+        lines.append({"kind": "train", "step": step, "loss": 30 / step, "lr": 0.01 - step / 1e4})
+        alive = {"attention_spread": 0.1, "effective_rank": 1.2, "lambda_spread": step / 1e6}
+        val = {"miou": step / 100, "pixel_accuracy": 0.5, "iou": [0.1] * len(names)}
+        lines.append({"kind": "val", "step": step, **val, **alive})
+    if log:
+        (directory / LOG).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    if best:
+        model = build_model(recipe, len(names), pretrained=False)
+        save_trained(
+            directory / BEST,
+            model,
+            recipe,
+            classes=names,
+            palette=tuple((7 * k % 256, 80, 160) for k in range(len(names))),
+            step=50,
+            score={"miou": 0.5},
+        )
+    return directory
+
+
+def report(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = main(["report", "--device=cpu", *map(str, arguments)])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def assert_alone(text: str) -> None:
+    """Nothing in the file makes a browser ask for anything."""
+    page = Page(text)
+    for _, attributes in page.tags:
+        for name in ("src", "href", "srcset", "action", "data", "poster", "xlink:href"):
+            assert (attributes.get(name) or "data:").startswith("data:")
+        assert "url(" not in (attributes.get("style") or "")
+        assert not any(name.startswith("on") for name in attributes)
+    assert not page.all("script")
+    assert not page.all("link")
+    styles = "".join(re.findall(r"<style>(.*?)</style>", text, re.S))
+    assert "@import" not in styles
+    assert "url(" not in styles
+    assert "default-src 'none'" in str(page.all("meta"))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_run(tmp_path_factory.mktemp("runs") / "one", tiny())
+
+
+def test_a_report_is_one_balanced_page_with_everything_in_it(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = report(capsys, run, "--pictures=2")
+    assert (code, out) == (0, f"{run / 'report.html'}\n"), err
+    text = (run / "report.html").read_text()
+    assert_alone(text)
+    page = Page(text)
+    images = page.all("img")
+    assert len(images) == 2 * 4
+    assert all(image["alt"] for image in images)
+    for heading in ("Curves", "IoU of each class", "Confusion", "Pictures", "Recipe"):
+        assert heading in page.text
+    charts = [svg for svg in page.all("svg") if svg["class"] == "plot"]
+    assert len(charts) == 7
+    assert all(svg["role"] == "img" and svg["aria-label"] for svg in charts)
+    assert "mountain" in page.text
+    assert "model.rank 4 number of rank-one tensors" in page.text
+    assert "width=device-width" in str(page.all("meta"))
+    assert f"reconet report {run}" in page.text
+
+
+def test_two_runs_are_compared(
+    run: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    other = make_run(tmp_path / "two", tiny("model.context=fcn", "optim.lr=0.5"))
+    code, out, err = report(capsys, run, other, "--pictures=2")
+    assert (code, out) == (0, "report.html\n"), err
+    text = (tmp_path / "report.html").read_text()
+    assert_alone(text)
+    page = Page(text)
+    assert len(page.all("img")) == 2 * 4  # picture, truth, one, two
+    assert "setting one two optim.lr 0.02 0.5" in page.text.replace(
+        "model.context reconet fcn ", ""
+    )
+    loss = next(svg for svg in page.all("svg") if "Loss" in (svg["aria-label"] or ""))
+    assert "one: 3 at step 10" in (loss["aria-label"] or "")
+    assert "two: 3 at step 10" in (loss["aria-label"] or "")
+
+
+def test_names_with_markup_stay_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = tmp_path / "data"
+    from tests.data.trees import OPTIONS, make_tree
+
+    make_tree("folder", data)
+    names = json.dumps([f"{EVIL}{k}" for k in range(len(OPTIONS["folder"]["classes"]))])  # type: ignore[arg-type]
+    recipe = apply_overrides(
+        find("folder/reconet"),
+        [
+            f"data.root={data}",
+            f"data.options.classes={names}",
+            *("data.crop=64", "data.workers=0", "model.width=0.125", "model.weights=null"),
+            *("model.rank=2", "model.backbone=resnet18"),
+        ],
+    )
+    make_run(tmp_path / "<img src=x onerror=1>", recipe)
+    code, out, err = report(capsys, tmp_path / "<img src=x onerror=1>")
+    assert code == 0, err
+    text = Path(out.strip()).read_text()
+    assert_alone(text)
+    assert "<script" not in text
+    assert EVIL in Page(text).text
+    assert "could not be asked" not in text
+
+
+def test_what_is_missing_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    without_best = make_run(tmp_path / "a", tiny(), best=False)
+    code, _, _ = report(capsys, without_best)
+    page = Page((without_best / "report.html").read_text())
+    assert code == 0
+    assert "There is no best.safetensors" in page.text
+    assert "mIoU, logged at step 50" in page.text
+
+    without_log = make_run(tmp_path / "b", tiny(), log=False)
+    code, _, _ = report(capsys, without_log)
+    page = Page((without_log / "report.html").read_text())
+    assert code == 0
+    assert "Its log holds no training yet" in page.text
+    assert "It was never validated" in page.text
+    assert len(page.all("img")) == 3 * 4
+
+    (without_best / LOG).write_text('{"kind": "train", "step": 10, "loss": NaN}\n[1]\n{"kind"')
+    code, _, _ = report(capsys, without_best, without_log, "--out", tmp_path / "c.html")
+    page = Page((tmp_path / "c.html").read_text())
+    assert code == 0
+    assert "a: it was never validated" in page.text
+    assert "1 values are no finite numbers" in page.text
+
+
+def test_runs_with_other_classes_are_compared_without_classes(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = make_run(tmp_path / "other", tiny(), classes=("a", "b"))
+    code, _, _ = report(capsys, run, other, "--out", tmp_path / "r.html")
+    page = Page((tmp_path / "r.html").read_text())
+    assert code == 0
+    assert "other: its best network could not be asked: it knows other classes" in page.text
+    smaller = make_run(tmp_path / "small", tiny("data.options.val=2"))
+    report(capsys, run, smaller, "--out", tmp_path / "r.html")
+    page = Page((tmp_path / "r.html").read_text())
+    assert "were scored on different pictures" in page.text
+    assert len(page.all("img")) == (3 + 2) * 4  # each has its own
+
+
+def test_mistakes_are_one_line(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nothing = make_run(tmp_path / "nothing", tiny(), best=False, log=False)
+    for arguments, message in [
+        ((tmp_path / "none",), "holds no run"),
+        ((tmp_path,), "holds no run"),
+        ((nothing,), "nothing to report yet"),
+        ((run, run), "named twice"),
+        ((run, "--out", "/proc/none/x.html"), "cannot write"),
+        ((run, "--device=tpu7"), "no device 'tpu7'"),
+        ((run, "--pictures=-1"), "pictures"),
+        ((), "Missing argument"),
+    ]:
+        code, out, err = report(capsys, *arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1), err
+        assert message in err
+
+
+def test_no_picture_is_no_problem(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = report(capsys, run, "--pictures=0", "--out", tmp_path)
+    assert (code, out) == (0, f"{tmp_path / 'report.html'}\n")
+    assert not Page((tmp_path / "report.html").read_text()).all("img")
+
+
+def test_runs_are_named_by_what_tells_them_apart(tmp_path: Path) -> None:
+    assert run_names([tmp_path / "a", tmp_path / "b"]) == ["a", "b"]
+    assert run_names([tmp_path / "x" / "a", tmp_path / "y" / "a"]) == ["x/a", "y/a"]
+
+
+def test_a_setting_is_marked_if_it_differs_from_its_default() -> None:
+    changed = {s.name for s in settings(tiny()) if s.changed}
+    assert {"data.name", "data.crop", "model.rank", "train.steps"} <= changed
+    assert not {"optim.momentum", "data.root", "eval.scales"} & changed
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0, 10, [0, 2, 4, 6, 8, 10]),
+        (0.13, 0.97, [0, 0.2, 0.4, 0.6, 0.8, 1]),
+        (-3, 4, [-4, -2, 0, 2, 4]),
+        (0, 80_000, [0, 20_000, 40_000, 60_000, 80_000]),
+        (1e-5, 3e-5, [1e-5, 1.5e-5, 2e-5, 2.5e-5, 3e-5]),
+    ],
+)
+def test_ticks_are_round_and_enclose(low: float, high: float, expected: list[float]) -> None:
+    assert ticks(low, high) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("value", [0.0, 5.0, -1e-9, 1e12])
+def test_one_value_alone_still_has_an_axis(value: float) -> None:
+    found = ticks(value, value)
+    assert found[0] <= value <= found[-1]
+    assert 2 <= len(found) <= 6
+
+
+def test_numbers_beside_an_axis_are_short() -> None:
+    values = [0, 0.5, 2500, 40_000, 2e6, 0.00015, -5e-5, 1e-3]
+    written = ["0", "0.5", "2500", "40k", "2M", "1.5e-4", "-5e-5", "0.001"]
+    assert [tick_text(value) for value in values] == written
+
+
+def test_ticks_are_few_and_enclose_whatever_the_range() -> None:
+    rng = np.random.default_rng(0)
+    for low, size in zip(rng.normal(0, 1e3, 300), 10 ** rng.uniform(-6, 6, 300), strict=True):
+        found = ticks(low, low + size)
+        slack = 1e-6 * size
+        assert 2 <= len(found) <= 6
+        assert found[0] <= low + slack
+        assert found[-1] >= low + size - slack
+
+
+def test_a_scale_maps_its_ends_to_its_ends() -> None:
+    scale = Scale(2, 4, 100, 0)
+    assert (scale(2), scale(3), scale(4)) == (100, 50, 0)
+
+
+def test_thinning_keeps_the_spikes_and_the_order() -> None:
+    points = [(float(x), 1.0) for x in range(10_000)]
+    points[1234], points[7777] = (1234.0, 99.0), (7777.0, -99.0)
+    kept = thinned(points, 300)
+    assert len(kept) <= 300
+    assert {(1234.0, 99.0), (7777.0, -99.0)} <= set(kept)
+    assert kept == sorted(kept)
+
+
+def test_smoothing_leaves_a_straight_line_and_calms_noise() -> None:
+    line = [(float(x), 3.0 * x) for x in range(200)]
+    assert smoothed(line) == [pytest.approx(point) for point in line]
+    noise = [(float(x), float(x % 2)) for x in range(600)]
+    assert np.std([y for _, y in smoothed(noise)][20:-20]) < 0.1
+
+
+def test_a_chart_says_its_ends_and_leaves_out_what_is_no_number() -> None:
+    series = [Series("a<b", [(1, 2.0), (2, float("nan")), (3, 5.0)], 1)]
+    assert finite(series[0].points) == [(1, 2.0), (3, 5.0)]
+    page = Page(line_chart("Loss", series))
+    assert page.all("svg")[0]["aria-label"] == "Loss. a<b: 2 at step 1, 5 at step 3."
+    assert "a<b, step 3: 5" in page.text
+    assert len(page.all("circle")) == 2
+    assert "nothing was logged" in Page(line_chart("Loss", [Series("a", [])])).text
+
+
+def test_only_markup_is_not_escaped() -> None:
+    assert tag("p", "<b>", Markup("<i>x</i>")) == "<p>&lt;b&gt;<i>x</i></p>"
+    assert (
+        tag("rect", class_="a", fill_opacity=0.5, id=None) == '<rect class="a" fill-opacity="0.5"/>'
+    )
+    assert tag("p", title='"><script>') == '<p title="&quot;&gt;&lt;script&gt;"></p>'
+    assert join(["<", Markup("<br/>")]) == "&lt;<br/>"
+
+
+def test_shares_and_mistakes_come_from_the_rows() -> None:
+    count_kk = np.array([[8, 2, 0], [30, 70, 0], [0, 0, 0]])
+    assert shares(count_kk)[0].tolist() == [0.8, 0.2, 0]
+    assert np.isnan(shares(count_kk)[2]).all()
+    assert [(m.truth, m.said, m.pixels) for m in mistakes(count_kk)] == [(1, 0, 30), (0, 1, 2)]
+
+
+@pytest.mark.parametrize("classes", [1, 3, 30, 60])
+def test_a_matrix_of_any_size_is_drawn(classes: int) -> None:
+    count_kk = np.eye(classes, dtype=np.int64) * 5
+    names = [f"{EVIL}{k}" for k in range(classes)]
+    page = Page(matrix(count_kk, names, [(1, 2, 3)] * classes))
+    assert len(page.all("img")) == (classes > 40)
+    cells = [rect for rect in page.all("rect") if rect.get("class") == "cell"]
+    assert len(cells) == (classes**2 if classes <= 40 else 0)
+
+
+def test_errors_are_the_labelled_pixels_that_differ() -> None:
+    image_hwc = np.full((2, 2, 3), 90, np.uint8)
+    truth_hw = np.array([[0, 1], [IGNORE, IGNORE]], np.uint8)
+    said_hw = np.array([[0, 0], [0, 1]], np.uint8)
+    result = errors(image_hwc, truth_hw, said_hw)
+    assert tuple(result[0, 1]) == WRONG
+    assert tuple(result[1, 0]) == tuple(result[1, 1]) == VOID
+    assert tuple(result[0, 0]) not in (WRONG, VOID)
+    assert view("a", image_hwc, truth_hw, said_hw).right == (0.5,)
+
+
+def test_a_large_picture_is_shrunk_and_no_label_invented() -> None:
+    rng = np.random.default_rng(0)
+    image_hwc = rng.integers(0, 256, (400, 900, 3), np.uint8)
+    label_hw = np.where(rng.random((400, 900)) < 0.5, 3, 9).astype(np.uint8)
+    small = view("a", image_hwc, label_hw, label_hw)
+    assert small.image_hwc.shape == (142, 320, 3)
+    assert small.truth_hw.shape == (142, 320)
+    assert set(np.unique(small.truth_hw)) == {3, 9}
+    assert small.right == (1.0,)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: apt-get install chromium")
+def test_a_browser_shows_it_and_complains_about_nothing(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert CHROMIUM is not None
+    report(capsys, run, "--pictures=2", "--out", tmp_path / "r.html")
+    shot = tmp_path / "shot.png"
+    quiet = [f"--disable-{x}" for x in ("gpu", "background-networking", "component-update", "sync")]
+    done = subprocess.run(
+        [
+            *(CHROMIUM, "--headless", "--no-sandbox", "--no-first-run", *quiet),
+            *("--enable-logging=stderr", "--host-resolver-rules=MAP * ~NOTFOUND"),
+            *(f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={shot}"),
+            *("--window-size=400,900", f"file://{tmp_path / 'r.html'}"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert shot.is_file(), done.stderr
+    assert "CONSOLE" not in done.stderr, done.stderr
+    from PIL import Image
+
+    with Image.open(shot) as image:
+        assert len(image.convert("RGB").getcolors(2**24) or []) > 50
+
+
+def test_the_report_changes_nothing_about_the_run(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {p.name: p.read_bytes() for p in run.iterdir() if p.name != "report.html"}
+    report(capsys, run)
+    after = {p.name: p.read_bytes() for p in run.iterdir() if p.name != "report.html"}
+    assert before == after
+    assert torch.is_grad_enabled()
