@@ -54,7 +54,7 @@ def _products_as_layers(row: Callable[..., Row]) -> list[Row]:
             module=AdaptiveContexts(CHANNELS),
             paper_g=8.98,
             paper_mib=193.10,
-            note=f"four modules as published; {FIT}",
+            note=f"four modules as published, products are layers, pooling is not; {FIT}",
         ),
         row(
             method="RCCA",
@@ -62,8 +62,8 @@ def _products_as_layers(row: Callable[..., Row]) -> list[Row]:
             counted=CrissCrossAttention(CHANNELS, recurrence=1),
             paper_g=5.37,
             paper_mib=41.33,
-            note="as published; the rule sees the second of its two passes, which has the same "
-            "layers; no explanation known",
+            note="as published, products are layers; the rule sees the second of its two passes, "
+            "which has the same layers; no explanation known",
         ),
         *(
             row(
@@ -71,7 +71,8 @@ def _products_as_layers(row: Callable[..., Row]) -> list[Row]:
                 module=DoubleAttention(CHANNELS, features=k, maps=k),
                 paper_g=4.30,
                 paper_mib=25.00,
-                note=f"with {k} features and maps, of which the paper says nothing; {FIT}",
+                note=f"with {k} features and maps, of which the paper says nothing; products are "
+                f"layers; {FIT}",
             )
             for k in (128, 256, 512)
         ),
@@ -83,13 +84,14 @@ def _afnb(row: Callable[..., Row]) -> list[Row]:
         row(
             method="AFNB",
             module=OneMap(FusionBlock(CHANNELS, CHANNELS, CHANNELS // 2, dropout=0.05)),
-            note="the block as published, on 512 channels",
+            note="the block as published, on 512 channels; its products and pooling are layers",
         ),
         row(
             method="AFNB, attention only",
             module=bare_attention(CHANNELS, CHANNELS // 2),
             evidence="assumed",
-            note="assumes the attention without norms, ReLUs and the convolution that fuses",
+            note="assumes the attention without norms, ReLUs and the convolution that fuses; its "
+            "products and pooling are layers",
         ),
     ]
 
@@ -99,12 +101,13 @@ def _latentgnn(row: Callable[..., Row]) -> list[Row]:
         row(
             method="LatentGNN",
             module=LatentGNNBlock(CHANNELS),
-            note=f"as published: 100 nodes, a quarter of the channels inside; {FIT}",
+            note="as published: 100 nodes, a quarter of the channels inside; products are layers; "
+            f"{FIT}",
         ),
         row(
             method="LatentGNN, full width",
             module=LatentGNNBlock(CHANNELS, stride=1),
-            note=f"100 nodes, all channels inside; {FIT}",
+            note=f"100 nodes, all channels inside; products are layers; {FIT}",
         ),
     ]
 

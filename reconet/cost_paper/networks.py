@@ -124,7 +124,8 @@ def _psanet(row: Callable[..., Row]) -> list[Row]:
         row(
             method="PSANet",
             module=_head("psanet", 513),
-            note="as published: c4 and what was seen, side by side; with classifier",
+            note="as published: c4 and what was seen, side by side; products are not layers; with "
+            "classifier",
         ),
         row(
             method="PSANet, summed",
@@ -144,7 +145,7 @@ def _ccnet(row: Callable[..., Row]) -> list[Row]:
             module=_head("ccnet", 512),
             counted=_head("ccnet", 512, recurrence=1),
             as_layers=("product",),
-            note="as published, with classifier; no explanation known",
+            note="as published, products are layers; with classifier; no explanation known",
         )
     ]
 
