@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-all check bench clean
+.PHONY: setup demo test test-all check bench docs clean
 
 setup: $(READY)
 
@@ -37,6 +37,9 @@ check: $(READY)
 bench: $(READY)
 	@$(BIN)/reconet bench module
 	@$(BIN)/reconet bench data
+
+docs: $(READY)
+	@$(BIN)/python docs/make_contexts.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -90,7 +90,21 @@ def test_bench_module_reports_ratios(capsys: pytest.CaptureFixture[str]) -> None
     assert code == 0
     result = json.loads(out)
     assert {"forward_speedup", "forward_backward_speedup"} <= result.keys()
+    assert {"reconet", "reconet, loop", "emanet"} <= {core["name"] for core in result["cores"]}
     assert "reconet, loop" in run(capsys, *arguments)[1]
+
+
+def test_bench_module_measures_what_is_chosen_and_draws_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    arguments = ["bench", "module", "--rank=2", "--channels=8", "--size=6x5", "--repeats=1"]
+    picture = tmp_path / "cores.png"
+    more = ["--core=danet", "--core=senet", f"--plot={picture}", "--json"]
+    code, out, _ = run(capsys, *arguments, *more)
+    assert code == 0
+    names = [core["name"] for core in json.loads(out)["cores"]]
+    assert names == ["reconet", "reconet, loop", "danet", "senet"]
+    assert picture.stat().st_size > 1000
 
 
 def truncated(tmp_path: Path) -> str:
@@ -126,6 +140,7 @@ def other_network(tmp_path: Path) -> str:
         (["cost", "--set", "model.options.num_classes=3"], "unknown option of context"),
         (["cost", "--nonsense"], "--nonsense"),
         (["bench", "module", "--rank", "0"], "--rank"),
+        (["bench", "module", "--core", "pspnet"], "pspnet has no core"),
     ],
 )
 def test_a_user_error_is_one_line_and_exit_code_2(

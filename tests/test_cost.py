@@ -5,70 +5,11 @@ import torch
 from torch import nn
 
 from reconet.cost import PeakMemory, model_cost, module_cost, parameters
-from reconet.cost_paper import Row, paper_cost, paper_rows
 from reconet.errors import RecipeError
 from reconet.models.context.reconet import TensorReconstruction
 from reconet.models.features import FeatureSpec
 from reconet.models.layers import Attention
 from reconet.models.segmenter import create_model
-
-
-@pytest.fixture(scope="module")
-def rows() -> dict[str, Row]:
-    return {row.method: row for row in paper_rows()}
-
-
-def test_resnet_101_has_the_papers_flops_without_any_free_choice(rows: dict[str, Row]) -> None:
-    row = rows["ResNet-101"]
-    assert round(row.rule_g * 1e9) == 190_577_894_464
-    assert f"{row.rule_g:.1f}" == f"{row.paper_g}"
-    assert row.params_m == 42.623936
-    assert row.rule_mib == pytest.approx(2603.28, abs=0.005)
-    assert row.evidence == "exact"
-
-
-def test_the_papers_rule_sees_only_the_generators_of_tgm_trm(rows: dict[str, Row]) -> None:
-    row = rows["TGM+TRM"]
-    assert round(row.rule_g * 1e9) == 64 * (512**2 + 64**2 + 64**2) == 17_301_504
-    assert row.rule_mib == 0.3125
-    assert row.evidence == "not reproduced"
-
-
-def test_every_product_of_tgm_trm_counted_is_seven_times_the_papers_number(
-    rows: dict[str, Row],
-) -> None:
-    row = rows["TGM+TRM"]
-    assert round(row.uniform_g * 1e9) == 17_301_504 + 64 * 512 * 64 * 64 == 151_519_232
-    assert row.uniform_g / row.paper_g > 7
-    assert row.params_m == (17_301_504 + 64) / 1e6
-
-
-def test_the_papers_tgm_trm_needs_an_assumed_batch_norm(rows: dict[str, Row]) -> None:
-    row = rows["TGM+TRM, BN"]
-    assert round(row.rule_g * 1e9) == 21_495_808
-    assert f"{row.rule_g:.4f}" == "0.0215"
-    assert f"{row.rule_mib:.2f}" == "8.31"
-    assert "assumes one BatchNorm2d(512)" in row.note
-    assert row.evidence == "assumed"
-
-
-def test_the_reconet_head_has_the_papers_flops(rows: dict[str, Row]) -> None:
-    row = rows["RecoNet"]
-    assert round(row.rule_g * 1e9) == 41_906_078_720
-    assert f"{row.rule_g:.1f}" == f"{row.paper_g}"
-
-
-def test_the_papers_rule_counts_a_layer_at_its_last_call_only() -> None:
-    class Twice(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.relu = nn.ReLU()
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.relu(self.relu(x)[:, :1])  # type: ignore[no-any-return]
-
-    cost = paper_cost(Twice(), torch.empty(1, 3, 4, 5, device="meta"))
-    assert (cost.flops, cost.memory_bytes) == (20, 80)
 
 
 def test_parameters_of_the_head_are_those_of_its_layers() -> None:

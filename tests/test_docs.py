@@ -5,7 +5,9 @@ import shlex
 from pathlib import Path
 
 import pytest
+import torch
 
+from docs.make_contexts import PAGE, needs, page, read_docstring
 from reconet.cli import main
 from reconet.models.context import CONTEXTS
 from reconet.recipe import apply_overrides
@@ -82,3 +84,28 @@ def test_commands_name_verbs_that_exist(page: Path, capsys: pytest.CaptureFixtur
     for verb in sorted(set(re.findall(r"(?:^|`)reconet ([a-z][a-z-]*)", text, re.M))):
         assert main([verb, "--help"]) == 0, f"reconet {verb} in {page.name}"
     capsys.readouterr()
+
+
+def test_the_table_of_contexts_is_what_the_code_says() -> None:
+    assert PAGE.read_text() == page(), "run `make docs`"
+
+
+def test_every_context_names_its_paper_with_the_year_and_its_idea() -> None:
+    for name, context in CONTEXTS.items():
+        source = read_docstring(context)
+        assert source.idea.endswith("."), name
+        assert name == "plain" or re.search(r'et al\., ".+", .*20\d\d$', source.paper), name
+
+
+def test_what_a_context_needs_is_found_out() -> None:
+    with torch.device("meta"):
+        assert needs("deeplabv3plus") == ["c1"]
+        assert needs("encnet") == ["a loss of its own"]
+        assert needs("emanet") == ["state that moves without a gradient"]
+        assert needs("reconet") == ["weights of the size of the crop"]
+        assert needs("fcn") == []
+
+
+def test_the_readme_lists_every_context() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert [name for name in CONTEXTS if f"`{name}`" not in text] == []

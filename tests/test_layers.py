@@ -19,7 +19,7 @@ ROWS = [
     {"cost"},
     {"evaluate", "sheet"},
     {"bench", "bench_data", "bench_evaluate", "cost_paper", "engine"},
-    {"bench_train", "report"},
+    {"bench_plot", "bench_train", "report"},
     {"tables"},
     {"cli"},
     {"__main__"},

@@ -47,10 +47,19 @@ def cost(
     if paper:
         if settings or model or size or classes:
             raise RecipeError("--paper prints fixed tables; it goes with --json only.")
-        from reconet.cost_paper import paper_rows
+        from reconet.cost_paper import head_costs, paper_claims, paper_rows
 
-        rows = paper_rows()
-        report({"rows": [asdict(row) for row in rows]}, tables.paper_tables(rows), as_json)
+        rows, heads = paper_rows(), head_costs()
+        claims = paper_claims(rows, heads)
+        report(
+            {
+                "rows": [asdict(row) for row in rows],
+                "heads": [asdict(head) for head in heads],
+                "claims": [asdict(claim) for claim in claims],
+            },
+            tables.paper_tables(rows, heads, claims),
+            as_json,
+        )
         return
 
     from reconet.cost import recipe_costs

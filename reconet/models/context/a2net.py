@@ -1,7 +1,7 @@
 """Double attention: Chen et al., "A^2-Nets: Double Attention Networks" (NeurIPS 2018).
 
-First gather: each of k attention maps collects one descriptor of the picture. Then distribute:
-each position takes its own mixture of the k descriptors.
+Each of k attention maps gathers one descriptor of the picture, and each position takes its own
+mixture of the k descriptors.
 """
 
 from pydantic import PositiveInt

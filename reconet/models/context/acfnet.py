@@ -1,8 +1,8 @@
 """Attentional class features: Zhang et al., "ACFNet: Attentional Class Feature Network for Semantic
 Segmentation" (ICCV 2019).
 
-A coarse prediction gives each class the mean feature of its pixels, its centre; each pixel then
-gets the mixture of centres that its own coarse prediction names.
+A coarse prediction gives each class the mean feature of its pixels, its centre, and each pixel gets
+the mixture of centres that its own coarse prediction names.
 
 Dimensions: b batch, c channels, h rows, w columns, n = h * w, k classes.
 """

@@ -1,5 +1,8 @@
 """Adaptive pyramid context: He et al., "Adaptive Pyramid Context Network for Semantic Segmentation"
 (CVPR 2019).
+
+At several scales, every position takes from a grid of pooled regions as much of each as it finds
+fitting.
 """
 
 import torch

@@ -1,5 +1,8 @@
 """Convolutional block attention: Woo et al., "CBAM: Convolutional Block Attention Module" (ECCV
 2018).
+
+Gates for the channels from what the picture holds, then gates for the positions from their
+surroundings.
 """
 
 import torch

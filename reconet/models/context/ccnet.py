@@ -1,7 +1,7 @@
 """Criss-cross attention: Huang et al., "CCNet: Criss-Cross Attention for Semantic Segmentation"
 (ICCV 2019).
 
-Every position attends to the h + w - 1 positions of its own row and column. Done twice with the
+Every position attends to the h + w - 1 positions of its own row and column; done twice with the
 same weights, it has heard of every other position.
 """
 

@@ -1,8 +1,10 @@
 """Co-occurrent features: Zhang et al., "Co-Occurrent Features in Semantic Segmentation" (CVPR
-2019), in the form of its authors' public code.
+2019).
 
 Multi-head attention of every position over the map pooled by two; beside it the mean of the
 picture; both re-weighted by an encoding of what the picture contains.
+
+In the form of the authors' public code.
 """
 
 import torch

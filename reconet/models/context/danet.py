@@ -1,6 +1,6 @@
 """Dual attention: Fu et al., "Dual Attention Network for Scene Segmentation" (CVPR 2019).
 
-Two branches: positions attend to positions (PAM), channels to channels (CAM). Each has a
+In two branches, positions attend to positions (PAM) and channels to channels (CAM). Each has a
 classifier of its own in training, and their sum goes to the main one.
 """
 

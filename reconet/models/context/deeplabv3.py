@@ -1,5 +1,7 @@
 """Atrous spatial pyramid pooling: Chen et al., "Rethinking Atrous Convolution for Semantic Image
-Segmentation" (2017).
+Segmentation" (arXiv 2017).
+
+Convolutions of several dilations, and the mean over the picture, look at the same map side by side.
 """
 
 import torch

@@ -1,5 +1,7 @@
 """ASPP with a decoder: Chen et al., "Encoder-Decoder with Atrous Separable Convolution for Semantic
 Image Segmentation" (ECCV 2018).
+
+The result of DeepLabV3, enlarged, is refined together with features of the first stage.
 """
 
 from typing import Literal

@@ -1,5 +1,7 @@
-"""Dynamic filters: He et al., "Dynamic Multi-Scale Filters for Semantic Segmentation" (ICCV
-2019).
+"""Dynamic filters: He et al., "Dynamic Multi-Scale Filters for Semantic Segmentation" (ICCV 2019).
+
+The picture, pooled to a few cells, becomes the filter that it is convolved with, at several sizes
+of filter.
 """
 
 import torch

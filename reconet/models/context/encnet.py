@@ -1,5 +1,8 @@
 """Context encoding: Zhang et al., "Context Encoding for Semantic Segmentation" (CVPR 2018).
 
+What the picture adds up to, seen from a few learned codewords, gates the channels and has to tell
+which classes are there.
+
 Dimensions: b batch, n positions, c channels, j codewords, k classes.
 """
 

@@ -1,5 +1,7 @@
-"""Fully convolutional head: Long et al., "Fully Convolutional Networks" (CVPR 2015), in the form
-that today's dilated backbones carry: one 3x3 reduction, no context.
+"""Fully convolutional head: Long et al., "Fully Convolutional Networks for Semantic Segmentation"
+(CVPR 2015).
+
+One 3x3 convolution and no context: the form that today's dilated backbones carry.
 """
 
 from torch import nn

@@ -1,4 +1,8 @@
-"""Non-local block: Wang et al., "Non-local Neural Networks" (CVPR 2018), embedded Gaussian."""
+"""Non-local block: Wang et al., "Non-local Neural Networks" (CVPR 2018).
+
+Every position adds a mean of all positions, weighted by how much they look like it (embedded
+Gaussian).
+"""
 
 import torch
 import torch.nn.functional as F

@@ -1,5 +1,7 @@
 """Global pooling: Liu et al., "ParseNet: Looking Wider to See Better" (ICLR workshop 2016).
 
+Every position gets the mean over the picture beside its own features.
+
 By default in the form that later toolkits gave it: the pooled vector passes a 1x1 convolution, norm
 and ReLU. `l2norm` is the original: no convolution, both parts scaled to one length instead.
 """

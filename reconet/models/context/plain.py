@@ -1,6 +1,6 @@
-"""No head at all: the last stage goes straight to the classifier.
+"""No head.
 
-The "ResNet" row of the paper's component study.
+The last stage goes straight to the classifier: the "ResNet" row of the paper's component study.
 """
 
 from reconet.models.context.base import ContextModule

@@ -1,4 +1,7 @@
-"""Pyramid pooling: Zhao et al., "Pyramid Scene Parsing Network" (CVPR 2017)."""
+"""Pyramid pooling: Zhao et al., "Pyramid Scene Parsing Network" (CVPR 2017).
+
+Means over grids of 1, 4, 9 and 36 cells join every position.
+"""
 
 import torch
 import torch.nn.functional as F

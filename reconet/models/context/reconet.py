@@ -1,9 +1,12 @@
 """Tensor low-rank reconstruction: Chen et al., "Tensor Low-Rank Reconstruction for Semantic
 Segmentation" (ECCV 2020).
 
-A feature map is averaged into three profiles: over channels, over rows, over columns (the pools of
-the TGM). Each profile generates R factor vectors; the weighted sum of their R outer products is a
-tensor of the map's own shape (the TRM), and re-weights the map.
+An attention of the map's own shape, the sum of r outer products of gates for channels, rows and
+columns, re-weights the map.
+
+The map is averaged into three profiles: over channels, over rows, over columns (the pools of the
+TGM). Each profile generates r factor vectors; the weighted sum of their r outer products is the
+attention (the TRM).
 
     x_bchw -> profiles bc, bh, bw -> factors brc, brh, brw -> attention_bchw -> x * attention
 

@@ -1,4 +1,7 @@
-"""Squeeze and excitation: Hu et al., "Squeeze-and-Excitation Networks" (CVPR 2018)."""
+"""Squeeze and excitation: Hu et al., "Squeeze-and-Excitation Networks" (CVPR 2018).
+
+The mean over the picture decides how much each channel counts.
+"""
 
 from pydantic import PositiveInt
 from torch import Tensor, nn

@@ -1,0 +1,117 @@
+"""Every context trains: on scenes, in this process; three with a loss or a state of their own, in
+two processes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from reconet.data import open_dataset
+from reconet.data.loader import Batch, batches
+from reconet.engine.run import geometry, make_state
+from reconet.engine.rundir import read_log
+from reconet.engine.train import State, train
+from reconet.models.context import CONTEXTS
+from reconet.models.context.emanet import EMANet
+from reconet.recipe import Recipe, apply_overrides
+from reconet.recipes import find
+from reconet.world import World
+from tests.engine.launch import command, last, run
+
+WORLD = World(rank=0, size=1, device=torch.device("cpu"))
+STEPS = 8
+
+
+def recipe(context: str, *settings: str) -> Recipe:
+    return apply_overrides(find("scenes/tiny"), [f"model.context={context}", *settings])
+
+
+@pytest.fixture(scope="module")
+def batch() -> Batch:
+    """The first batch of the training."""
+    chosen = recipe("plain")
+    scenes = open_dataset("scenes", "train", "", chosen.data.options)
+    return next(batches(scenes, geometry(chosen), seed=0, batch=4, steps=1))
+
+
+def repeated(batch: Batch) -> Iterator[Batch]:
+    for step in range(STEPS):
+        yield batch._replace(step=step)
+
+
+def trained(chosen: Recipe, batch: Batch) -> tuple[State, list[float]]:
+    torch.manual_seed(0)
+    classes = len(open_dataset("scenes", "train", "", chosen.data.options).info.classes)
+    state = make_state(chosen, classes, WORLD, fresh=True)
+    losses = [step.loss for step in train(state, repeated(batch), chosen, STEPS, WORLD)]
+    return state, losses
+
+
+@pytest.mark.parametrize("context", sorted(CONTEXTS))
+def test_a_few_steps_on_scenes_lower_the_loss(context: str, batch: Batch) -> None:
+    state, losses = trained(recipe(context, "optim.lr=0.1"), batch)
+    assert losses[-1] < 0.95 * losses[0]
+    for name, value in state.model.state_dict().items():
+        assert value.isfinite().all(), name
+
+
+@pytest.mark.parametrize(
+    ("context", "option"),
+    [("acfnet", "coarse_weight"), ("encnet", "se_weight"), ("cfnet", "se_weight")],
+)
+def test_a_loss_of_its_own_is_part_of_the_loss(context: str, option: str, batch: Batch) -> None:
+    without, with_own = (
+        trained(recipe(context, f"model.options.{option}={weight}"), batch)[1][0]
+        for weight in (0, 0.5)
+    )
+    assert with_own > without + 0.1
+
+
+def test_the_bases_of_emanet_move_and_leave_nothing_behind(batch: Batch) -> None:
+    chosen = recipe("emanet")
+    torch.manual_seed(0)
+    fresh = make_state(chosen, 5, WORLD, fresh=True).model.context
+    moved = trained(chosen, batch)[0].model.context
+    assert isinstance(fresh, EMANet)
+    assert isinstance(moved, EMANet)
+    assert (moved.core.bases_ck - fresh.core.bases_ck).abs().max() > 0.01
+    assert moved.core.seen_pictures == 0
+    assert not moved.core.bases_ck.requires_grad
+
+
+def test_the_bases_of_two_processes_are_those_of_one(tmp_path: Path) -> None:
+    one, two = in_one_and_in_two("emanet", tmp_path)
+    assert losses_of(one) == pytest.approx(losses_of(two), rel=1e-3)
+    key = "context.core.bases_ck"
+    # Rounding grows from step to step; the bases themselves move by 0.01 and more (see above).
+    torch.testing.assert_close(weights_of(one)[key], weights_of(two)[key], atol=5e-4, rtol=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("context", ["danet", "encnet"])
+def test_losses_of_their_own_are_the_same_in_two_processes(context: str, tmp_path: Path) -> None:
+    """Nearly: each process takes the mean over its own pixels, of which some have no label."""
+    one, two = in_one_and_in_two(context, tmp_path)
+    assert losses_of(one) == pytest.approx(losses_of(two), rel=1e-3)
+    assert losses_of(two)[-1] < losses_of(two)[0]
+
+
+def in_one_and_in_two(context: str, directory: Path) -> tuple[Path, Path]:
+    """The directories of the same short training, by one process and by two."""
+    settings = [f"--set=model.context={context}", "--set=model.options.dropout=0"]
+    settings += ["--set=model.aux=false", "--set=train.steps=6"]
+    one, two = directory / "one", directory / "two"
+    run(command(one, *settings))
+    run(command(two, *settings), processes=2)
+    return one, two
+
+
+def losses_of(directory: Path) -> list[float]:
+    return [line["loss"] for line in read_log(directory) if line["kind"] == "train"]
+
+
+def weights_of(directory: Path) -> dict[str, torch.Tensor]:
+    weights = last(directory)["model"]
+    assert isinstance(weights, dict)
+    return weights
