@@ -25,7 +25,7 @@ from torch.utils import data as torch_data
 
 from reconet.data.dataset import IGNORE, DatasetInfo, FileDataset, Pair
 from reconet.data.images import read_index
-from reconet.data.loader import Failure, Plan, Slot, batches, random_stream, run
+from reconet.data.loader import PREFETCH, Failure, Plan, Slot, batches, random_stream, run
 from reconet.data.transforms import MEAN_COLOUR, Geometry
 
 GEOMETRY = Geometry(crop=(512, 512), base_size=520, scale=(0.5, 2.0))
@@ -48,7 +48,7 @@ def bench_data(
     *,
     pictures: int = 48,
     batch: int = 16,
-    steps: int = 8,
+    steps: int = 12,
     rounds: int = 5,
     workers: Sequence[int] = (1, 2),
 ) -> list[DataBench]:
@@ -63,7 +63,7 @@ def bench_data(
 def _compare(
     dataset: FileDataset, batch: int, steps: int, rounds: int, workers: int
 ) -> list[DataBench]:
-    unmeasured = 2 + 2 * workers
+    unmeasured = PREFETCH * workers + 4  # until every place of the buffers has been used once
     rates: dict[str, list[float]] = {}
     for seed in range(rounds):
         for name, stream in _pipelines(dataset, seed, batch, steps + unmeasured, workers).items():
@@ -89,7 +89,15 @@ def _pipelines(
         pictures=len(dataset), seed=seed, batch=batch, start=0, steps=steps, rank=0, world=1
     )
     return {
-        "reconet": batches(dataset, GEOMETRY, seed=seed, batch=batch, steps=steps, workers=workers),
+        "reconet": batches(
+            dataset,
+            GEOMETRY,
+            seed=seed,
+            batch=batch,
+            steps=steps,
+            workers=workers,
+            keep=False,  # as in training
+        ),
         "decode": run(Decoder(dataset), plan, workers),
         "pillow": pillow_batches(dataset, plan, workers),
     }

@@ -132,8 +132,13 @@ def batches(
     world: int = 1,
     workers: int = 0,
     on_error: OnError = "raise",
+    keep: bool = True,
 ) -> Iterator[Batch]:
-    """The batches of steps `start` to `steps` - 1, as process `rank` of `world` sees them."""
+    """The batches of steps `start` to `steps` - 1, as process `rank` of `world` sees them.
+
+    With keep=False a batch is not copied: its pixels last until the next batch but one is asked
+    for, which is all that a training step needs and spares a third of the time.
+    """
     plan = Plan(
         pictures=len(dataset),
         seed=seed,
@@ -144,7 +149,7 @@ def batches(
         world=world,
     )
     maker = BatchMaker(dataset, geometry, seed, on_error, Buffers.make(plan, geometry, workers))
-    return (maker.buffers.take(made) for made in run(maker, enumerate(plan), workers))
+    return (maker.buffers.take(made, keep) for made in run(maker, enumerate(plan), workers))
 
 
 def samples(
@@ -175,8 +180,8 @@ class Made(NamedTuple):
 class Buffers:
     """Room for the batches under way, in turn: batch number n goes to place n modulo their count.
 
-    When DataLoader hands out a batch it has asked for at most PREFETCH * workers later ones, and
-    `take` copies the batch before the next is asked for. So one more place would be enough.
+    When DataLoader hands out a batch it has asked for at most PREFETCH * workers later ones. With
+    three places more, a batch that is not copied outlives the request for the next.
     """
 
     image_nbhwc: Tensor
@@ -184,7 +189,7 @@ class Buffers:
 
     @classmethod
     def make(cls, plan: Plan, geometry: Geometry, workers: int) -> "Buffers":
-        places = PREFETCH * workers + 2 if workers else 1
+        places = PREFETCH * workers + 3
         shape = (places, plan.batch // plan.world, *geometry.crop)
         if workers:
             need_shared_memory(4 * math.prod(shape), workers)
@@ -195,8 +200,10 @@ class Buffers:
             label_nbhw.share_memory_()
         return cls(image_nbhwc, label_nbhw)
 
-    def take(self, made: Made) -> Batch:
-        image_bhwc, label_bhw = (copied(array[made.number % len(array)]) for array in self)
+    def take(self, made: Made, keep: bool) -> Batch:
+        # A GPU can fetch only from pinned memory without waiting, which a copy provides.
+        copy = copied if keep or torch.cuda.is_available() else as_it_is
+        image_bhwc, label_bhw = (copy(array[made.number % len(array)]) for array in self)
         image_bchw = image_bhwc.permute(0, 3, 1, 2)
         return Batch(made.step, image_bchw, label_bhw, made.names, made.skipped)
 

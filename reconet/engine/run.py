@@ -137,6 +137,7 @@ class _Run:
             world=self.world.size,
             workers=recipe.data.workers,
             on_error=recipe.data.on_error,
+            keep=False,
         )
         self.clock, self.clock_step = time.monotonic(), start
         try:
