@@ -49,7 +49,9 @@ def locked(directory: Path) -> Iterator[None]:
 def enter(directory: Path, recipe: Recipe, *, resume: bool) -> bool:
     """Start a run, or go on with it: True if there is a checkpoint to go on from."""
     path = directory / RECIPE
-    if path.exists():
+    if path.exists() and not (directory / LAST).exists() and not read_log(directory):
+        recipes.write(recipe, path)  # a start that failed has left nothing to lose
+    elif path.exists():
         if not resume:
             raise TrainingError(
                 f"{directory} already holds a run; add --resume to go on with it, "

@@ -87,6 +87,14 @@ def test_a_run_is_not_overwritten_and_another_recipe_is_refused(
     assert (tmp_path / "run" / "last.pt").read_bytes() == before
 
 
+def test_a_start_that_failed_does_not_stand_in_the_way_of_the_next(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["train", "scenes/tiny", f"--out={tmp_path / 'run'}", *TINY]
+    assert run(capsys, *arguments, "--set=model.context=danett")[0] == 2
+    assert run(capsys, *arguments)[0] == 0
+
+
 def test_a_folder_with_other_things_in_it_is_left_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
