@@ -13,7 +13,7 @@ $(READY): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) (a minute or two, once) ..."
 	@$(PYTHON) -c 'import sys; sys.exit("reconet needs Python 3.11 or newer, found " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[data,dev]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[data,export,serve,dev]'
 	@touch $@
 
 demo: $(READY)
@@ -26,9 +26,9 @@ demo: $(READY)
 # it is installed; elsewhere that test says that there is none.
 BROWSER := $(VENV)/.browser
 $(BROWSER): $(READY)
-	@command -v chromium > /dev/null || { test "$$(id -u)" = 0 && command -v apt-get > /dev/null && \
+	@command -v chromedriver > /dev/null || { test "$$(id -u)" = 0 && command -v apt-get > /dev/null && \
 	  echo "Installing chromium for the browser test ..." && apt-get update -qq > /dev/null 2>&1 && \
-	  DEBIAN_FRONTEND=noninteractive apt-get install -qq -y chromium > /dev/null 2>&1; } || true
+	  DEBIAN_FRONTEND=noninteractive apt-get install -qq -y chromium chromium-driver > /dev/null 2>&1; } || true
 	@touch $@
 
 test: $(READY) $(BROWSER)

@@ -11,17 +11,29 @@ if TYPE_CHECKING:
     from reconet.models.features import Logits as Logits
     from reconet.models.segmenter import Segmenter as Segmenter
     from reconet.models.segmenter import create_model as create_model
+    from reconet.predict import Prediction as Prediction
+    from reconet.predict import Predictor as Predictor
 
 __version__ = "0.1.0"
 
 _HOME = {
     "CONTEXTS": "reconet.models.context",
     "Logits": "reconet.models.features",
+    "Prediction": "reconet.predict",
+    "Predictor": "reconet.predict",
     "Segmenter": "reconet.models.segmenter",
     "create_model": "reconet.models.segmenter",
 }
 
-__all__ = ["CONTEXTS", "Logits", "Segmenter", "__version__", "create_model"]
+__all__ = [
+    "CONTEXTS",
+    "Logits",
+    "Prediction",
+    "Predictor",
+    "Segmenter",
+    "__version__",
+    "create_model",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -21,12 +21,12 @@ from reconet.data import open_dataset
 from reconet.data.dataset import Sample
 from reconet.data.scenes import CLASSES
 from reconet.data.transforms import MEAN_COLOUR
-from reconet.evaluate import in_use
 from reconet.inference import labels
 from reconet.metrics import confusion, scores
 from reconet.models.layers import resize
 from reconet.models.segmenter import Segmenter, create_model
 from reconet.protocol import Protocol, windows
+from reconet.runtime import in_use
 
 SCALES = (0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
 SCENES = len(CLASSES)  # the rest are never said

@@ -7,9 +7,9 @@ from statistics import median
 
 import torch
 
+from reconet.cpu import make_bf16_safe
 from reconet.data import open_dataset
 from reconet.data.loader import Batch, batches
-from reconet.engine.cpu import make_bf16_safe
 from reconet.engine.run import geometry, make_state
 from reconet.engine.train import Step, train
 from reconet.errors import TrainingError

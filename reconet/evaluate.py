@@ -18,11 +18,11 @@ from reconet.errors import DataError
 from reconet.figures import benchmark_scores, score_figures
 from reconet.inference import Forward, labels
 from reconet.metrics import confusion
-from reconet.models.fold import fold_batchnorm
 from reconet.models.segmenter import Segmenter
 from reconet.models.trained import Trained, load_trained
 from reconet.protocol import WHOLE, Protocol
 from reconet.recipe import Recipe
+from reconet.runtime import in_use
 from reconet.submit import Submission, open_submission
 from reconet.world import World, joined
 
@@ -100,18 +100,6 @@ def evaluate_run(
             return None
         sent = _finish(submission, dataset) if submission else None
         return _evaluation(trained, dataset, protocol, count_kk, sent)
-
-
-def in_use(model: Segmenter, device: torch.device) -> Forward:
-    """The network as fast as it goes without another result: folded, and laid out as its
-    convolutions like it."""
-    folded = fold_batchnorm(model).to(device)
-    folded.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-
-    def forward(image_bchw: Tensor) -> Tensor:
-        return folded.coarse(image_bchw.contiguous(memory_format=torch.channels_last))
-
-    return forward
 
 
 @torch.no_grad()

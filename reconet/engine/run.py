@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 import torch
 
 from reconet.cost import model_cost
+from reconet.cpu import make_bf16_safe
 from reconet.data import open_dataset
 from reconet.data.dataset import Dataset
 from reconet.data.loader import batches, steps_per_epoch
 from reconet.data.transforms import Geometry
 from reconet.engine.checkpoint import LAST, Progress, load_last, run_weights, save_last
-from reconet.engine.cpu import make_bf16_safe
 from reconet.engine.display import Display
 from reconet.engine.distributed import synchronise_batchnorm
 from reconet.engine.optim import Ema, make_optimizer
