@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils import data as torch_data
 
-from reconet.data.dataset import IGNORE, Dataset, Image, Label, Sample
-from reconet.data.transforms import MEAN_COLOUR, Geometry, cut, void
+from reconet.data.dataset import Dataset, Sample
+from reconet.data.transforms import Geometry, cut, void
 from reconet.errors import DataError, RecipeError, ReconetError
 
 T = TypeVar("T")
@@ -148,7 +148,8 @@ def batches(
         rank=rank,
         world=world,
     )
-    maker = BatchMaker(dataset, geometry, seed, on_error, Buffers.make(plan, geometry, workers))
+    buffers = Buffers.make(plan, geometry, workers)
+    maker = BatchMaker(dataset, geometry, seed, on_error, buffers, void("", geometry))
     return (maker.buffers.take(made, keep) for made in run(maker, enumerate(plan), workers))
 
 
@@ -243,6 +244,7 @@ class BatchMaker(torch_data.Dataset[Made | Failure]):
     seed: int
     on_error: OnError
     buffers: Buffers
+    blank: Sample  # a crop that is nothing but padding
 
     def __getitem__(self, key: tuple[int, list[Slot]]) -> Made | Failure:
         number, slots = key
@@ -252,13 +254,13 @@ class BatchMaker(torch_data.Dataset[Made | Failure]):
             sample = read(self.dataset, slot.picture, self.on_error)
             if isinstance(sample, Failure):
                 return sample
+            crop, size = Sample(sample.name, image_hwc.numpy(), label_hw.numpy()), (0, 0)
             if isinstance(sample, Skipped):
                 skipped.append(f"{sample.name}: {sample.reason}")
-                crop = void(sample.name, self.geometry)
             else:
                 rng = random_stream(AUGMENT, self.seed, slot.step, slot.slot)
-                crop = cut(sample, self.geometry, rng)
-            paste(crop, image_hwc.numpy(), label_hw.numpy())
+                size = cut(sample, self.geometry, rng, crop)
+            pad(crop, self.blank, size)
             names.append(crop.name)
         return Made(number, slots[0].step, tuple(names), tuple(skipped))
 
@@ -285,16 +287,15 @@ def read(dataset: Dataset, index: int, on_error: OnError) -> Sample | Skipped | 
         return Failure(reason if name in reason else f"{name}: {reason}")
 
 
-def paste(crop: Sample, image_hwc: Image, label_hw: Label) -> None:
-    """Copy a crop to its slot, and pad it there at the right and below."""
-    height, width = crop.label_hw.shape
-    for slot, part, padding in (
-        (image_hwc, crop.image_hwc, MEAN_COLOUR),
-        (label_hw, crop.label_hw, IGNORE),
-    ):
-        slot[:height, :width] = part
-        slot[height:] = padding
-        slot[:height, width:] = padding
+def pad(crop: Sample, blank: Sample, size: tuple[int, int]) -> None:
+    """Fill up what a picture of `size` leaves free, at the right and below.
+
+    From a blank crop: numpy copies rows far faster than it repeats one colour.
+    """
+    height, width = size
+    for part, empty in ((crop.image_hwc, blank.image_hwc), (crop.label_hw, blank.label_hw)):
+        part[height:] = empty[height:]
+        part[:height, width:] = empty[:height, width:]
 
 
 def run(

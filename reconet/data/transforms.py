@@ -61,16 +61,20 @@ class Window(NamedTuple):
 
 def augment(sample: Sample, geometry: Geometry, rng: np.random.Generator) -> Sample:
     """A random crop; the same generator state gives the same crop."""
-    name, image_hwc, label_hw = cut(sample, geometry, rng)
-    image_hwc = pad(image_hwc, geometry.crop, MEAN_COLOUR)
-    return Sample(name, image_hwc, pad(label_hw, geometry.crop, (IGNORE,)))
+    crop = void(sample.name, geometry)
+    cut(sample, geometry, rng, crop)
+    return crop
 
 
-def cut(sample: Sample, geometry: Geometry, rng: np.random.Generator) -> Sample:
-    """The same without its padding."""
+def cut(
+    sample: Sample, geometry: Geometry, rng: np.random.Generator, crop: Sample
+) -> tuple[int, int]:
+    """The same, put at the top left of `crop`. Returns its size: what is beyond stays as it was."""
     window = draw(sample.label_hw.shape, geometry, rng)
-    image_hwc = cut_image(sample.image_hwc, window)
-    return Sample(sample.name, image_hwc, cut_label(sample.label_hw, window))
+    height, width = window.rows.length, window.columns.length
+    cut_image(sample.image_hwc, window, crop.image_hwc[:height, :width])
+    cut_label(sample.label_hw, window, crop.label_hw[:height, :width])
+    return height, width
 
 
 def void(name: str, geometry: Geometry) -> Sample:
@@ -107,34 +111,28 @@ def place(size: int, zoom: float, crop: int, position: float) -> Axis:
     return Axis(start, stop, offset, length, zoom)
 
 
-def cut_image(image_hwc: Image, window: Window) -> Image:
+def cut_image(image_hwc: Image, window: Window, out_hwc: Image) -> None:
     rows, columns, mirrored = window
     source_hwc = image_hwc[rows.start : rows.stop, columns.start : columns.stop]
     method = cv2.INTER_AREA if min(rows.zoom, columns.zoom) < AREA_BELOW else cv2.INTER_LINEAR
     zoomed_hwc = cv2.resize(source_hwc, None, fx=columns.zoom, fy=rows.zoom, interpolation=method)
     bottom, right = rows.offset + rows.length, columns.offset + columns.length
     cut_hwc = zoomed_hwc[rows.offset : bottom, columns.offset : right]
-    return np.asarray(cv2.flip(cut_hwc, 1) if mirrored else cut_hwc, np.uint8)
+    if mirrored:
+        cv2.flip(cut_hwc, 1, dst=out_hwc)
+    else:
+        out_hwc[:] = cut_hwc
 
 
-def cut_label(label_hw: Label, window: Window) -> Label:
+def cut_label(label_hw: Label, window: Window, out_hw: Label) -> None:
     rows, columns, mirrored = window
     source_hw = label_hw[rows.start : rows.stop, columns.start : columns.stop]
     column_w = nearest(columns)[::-1] if mirrored else nearest(columns)
     source_wh = cv2.transpose(source_hw)  # picking rows twice is faster than picking columns
-    return np.asarray(cv2.transpose(source_wh[column_w])[nearest(rows)], np.uint8)
+    out_hw[:] = cv2.transpose(source_wh[column_w])[nearest(rows)]
 
 
 def nearest(axis: Axis) -> NDArray[np.intp]:
     """The source pixel nearest to each output pixel, counted from the start of the window."""
     position_n = (np.arange(axis.offset, axis.offset + axis.length) + 0.5) / axis.zoom
     return np.minimum(position_n.astype(np.intp), axis.stop - axis.start - 1)
-
-
-def pad(array: NDArray[np.uint8], size: tuple[int, int], value: tuple[int, ...]) -> Image:
-    """Fill up to `size` (height, width), at the right and below."""
-    below, right = size[0] - array.shape[0], size[1] - array.shape[1]
-    if below == right == 0:
-        return array
-    border = cv2.copyMakeBorder(array, 0, below, 0, right, cv2.BORDER_CONSTANT, value=value)
-    return np.asarray(border, np.uint8)
