@@ -3,6 +3,8 @@
 ReconetError
     RecipeError       a setting, an option or a name is unknown, mistyped or out of range
     DataError         a file is missing, unreadable, or holds labels outside its class list
+        AbsentError   nothing of what was asked for is there
+        EchoError     the same, of another process, which reports it
     CheckpointError   weights do not fit the model they are loaded into, or cannot be read
     TrainingError     a training cannot start here or cannot go on
     OutputError       a file cannot be written: no space, no permission, no such place
@@ -27,6 +29,14 @@ class RecipeError(ReconetError):
 
 class DataError(ReconetError):
     """A file is missing, unreadable, or holds labels outside its class list."""
+
+
+class AbsentError(DataError):
+    """Nothing of what was asked for is there: perhaps it was never downloaded or prepared."""
+
+
+class EchoError(DataError):
+    """An error of another process, which reports it: this one ends without a word."""
 
 
 class CheckpointError(ReconetError):

@@ -42,6 +42,11 @@ class Protocol:
             crop=data.crop,
         )
 
+    @classmethod
+    def in_training(cls, data: Data) -> Self:
+        """Each picture once, whole, at the size that a scale of 1 means in training."""
+        return cls(mode="whole", base_size=data.base_size, crop=data.crop)
+
     def __str__(self) -> str:
         """One line to print beside every score."""
         own = self.relative_to == "original"
@@ -60,7 +65,7 @@ class Protocol:
         return self.budget_bytes // BYTES_PER_PIXEL
 
 
-# What a training validates with: each picture once, as it is.
+# Each picture once, as it is.
 WHOLE = Protocol(mode="whole", relative_to="original")
 
 

@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
-from reconet.errors import RecipeError
+from reconet.errors import DataError, EchoError, RecipeError, ReconetError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +45,17 @@ class World:
         box = [value]
         dist.broadcast_object_list(box, src=0)
         return box[0]
+
+    def agree(self, error: ReconetError | None) -> None:
+        """An error of one process becomes an error of all: nobody waits for one that has left."""
+        if self.size == 1 and error is not None:
+            raise error
+        failed = torch.tensor(float(error is not None), device=self.device)
+        if not self.total(failed):
+            return
+        reasons = self.gather(None if error is None else str(error))
+        reason = next(reason for reason in reasons if reason is not None)
+        raise DataError(reason) if self.leads else EchoError(reason)
 
     def gather(self, value: Any) -> list[Any]:
         """What each process says, known to all."""
@@ -84,10 +95,10 @@ def pick_device(name: str, local_rank: int = 0, size: int = 1) -> torch.device:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
+        if device.type == "cuda" and size > 1:
+            device = torch.device("cuda", local_rank)
+            torch.cuda.set_device(device)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         raise RecipeError(f"there is no device {name!r} here; try --device cpu.") from error
-    if device.type == "cuda" and size > 1:
-        device = torch.device("cuda", local_rank)
-        torch.cuda.set_device(device)
     return device

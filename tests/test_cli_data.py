@@ -152,3 +152,19 @@ def test_an_empty_mask_folder_and_a_bomb_are_one_line_each(
     assert code == 1
     assert "more than" in out
     assert "pixels" in out
+
+
+def test_a_split_that_leaks_is_a_problem_and_one_that_is_not_there_is_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_tree("voc12", tmp_path)
+    lists = next(tmp_path.rglob("val.txt")).parent
+    leaked = (lists / "val.txt").read_text().split()[0]
+    with (lists / "trainaug.txt").open("a") as file:
+        file.write(f"{leaked}\n")
+    (lists / "test.txt").unlink(missing_ok=True)
+    code = main(["data", "check", "voc12", f"--root={tmp_path}", "--subset", "--json"])
+    result = json.loads(capsys.readouterr().out)
+    assert code == 1
+    assert [p["split"] for p in result["problems"] if leaked in p["text"]] == ["trainaug"]
+    assert list(result["absent"]) == ["test"]

@@ -13,7 +13,7 @@ import typer
 
 from reconet import __version__
 from reconet.cli import benches, costs, datasets, recipes, reports, runs
-from reconet.errors import ReconetError
+from reconet.errors import EchoError, ReconetError
 
 Verb = Callable[..., None]
 
@@ -95,6 +95,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code = _build()(args=arguments, prog_name="reconet", standalone_mode=False)
         sys.stdout.flush()
+    except EchoError:
+        return 2
     except ReconetError as error:
         return _fail(str(error))
     except (KeyboardInterrupt, typer.Abort):

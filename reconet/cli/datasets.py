@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ import typer
 from reconet.cli.common import Json, Set, print_json, report
 
 if TYPE_CHECKING:
+    from reconet.data.check_report import Problem
     from reconet.data.dataset import Dataset
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A dataset of `reconet data list`.")]
@@ -123,14 +125,17 @@ def check(
     from reconet.data.check import check as run_check
     from reconet.data.check import contact_sheet
 
-    splits = _splits(name, root, settings, split)
+    splits, absent, broken = _splits(name, root, settings, split)
     with _bar("check") as progress:
         result = run_check(splits, subset=subset, workers=workers, progress=progress)
+    result = replace(result, problems=(*broken, *result.problems), absent=absent)
     if sheet is not None:
         contact_sheet(splits[0], sheet)
     report(result.as_dict(), [tables.listing(one) for one in result.listings()], as_json)
     if not as_json:
         console = Console(soft_wrap=True, highlight=False)
+        for name, reason in result.absent.items():
+            console.print(f"not there: {name}: {reason}", markup=False)
         for proposal in result.proposals:
             console.print(str(proposal), markup=False)
         console.print("nothing is wrong" if result.ok else f"{len(result.problems)} problems")
@@ -142,26 +147,32 @@ def check(
 
 def _splits(
     name: str, root: Path | None, settings: list[str] | None, wanted: list[str] | None
-) -> "list[Dataset]":
-    """The splits that are there, or those that are asked for."""
+) -> "tuple[list[Dataset], dict[str, str], list[Problem]]":
+    """The splits that are there, or those that are asked for; why others are not; what is wrong
+    with a split as a whole."""
     from reconet.data import DATASETS, open_dataset
-    from reconet.errors import DataError, pick
+    from reconet.data.check import ALL
+    from reconet.data.check_report import Problem
+    from reconet.errors import AbsentError, DataError, pick
     from reconet.recipe import Data, Recipe, Train, apply_overrides
 
     kind = pick(DATASETS, name, "dataset")
     base = Recipe(data=Data(name=name, root=root), train=Train(steps=1))
     data = apply_overrides(base, settings or []).data
     if wanted:
-        return [open_dataset(name, split, data.root, data.options) for split in wanted]
-    found, missing = [], None
+        return [open_dataset(name, split, data.root, data.options) for split in wanted], {}, []
+    found: list[Dataset] = []
+    errors: dict[str, DataError] = {}
     for split in kind.info.splits:
         try:
             found.append(open_dataset(name, split, data.root, data.options))
         except DataError as error:
-            missing = missing or error
-    if not found and missing is not None:
-        raise missing
-    return found
+            errors[split] = error
+    if not found:
+        raise next(iter(errors.values()))
+    absent = {split: str(e) for split, e in errors.items() if isinstance(e, AbsentError)}
+    broken = [Problem(split=s, name=ALL, text=str(e)) for s, e in errors.items() if s not in absent]
+    return found, absent, broken
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from reconet.data.dataset import DatasetInfo, FileDataset, Pair
 from reconet.data.labels import LabelReader, in_order
 from reconet.data.layout import files_in, find_root, need_folder
 from reconet.data.names import ADE20K, colour_map
-from reconet.errors import DataError
+from reconet.errors import AbsentError
 
 FOLDERS = {"train": ("training",), "val": ("validation",), "trainval": ("training", "validation")}
 TESTS = ("release_test/testing", "../release_test/testing", "images/testing")
@@ -52,4 +52,4 @@ def _test(home: Path) -> list[Pair]:
     for folder in TESTS:
         if (home / folder).is_dir():
             return [Pair(image.stem, image, None) for image in files_in(home / folder, [".jpg"])]
-    raise DataError(f"no test pictures: expected the folder release_test/testing in {home}.")
+    raise AbsentError(f"no test pictures: expected the folder release_test/testing in {home}.")

@@ -53,6 +53,7 @@ class Report:
     splits: tuple[SplitReport, ...]
     problems: tuple[Problem, ...]
     proposals: tuple[Proposal, ...]
+    absent: Mapping[str, str] = field(default_factory=dict)  # a split that is not there -> why
 
     @property
     def ok(self) -> bool:

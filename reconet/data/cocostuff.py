@@ -13,7 +13,7 @@ from reconet.data.images import read_mat
 from reconet.data.labels import LabelReader, label_table
 from reconet.data.layout import contents, files_in, find_root, need_folder, read_ids
 from reconet.data.names import COCO_STUFF, colour_map
-from reconet.errors import DataError
+from reconet.errors import AbsentError, DataError
 
 NEVER_DRAWN = {12, 26, 29, 30, 45, 66, 68, 69, 71, 83, 91}
 NUMBERS = [number for number in range(1, 183) if number not in NEVER_DRAWN]
@@ -54,7 +54,7 @@ def open_cocostuff(root: Path, split: str) -> FileDataset:
 
 def _open_164k(home: Path, split: str) -> FileDataset:
     if split not in INFO_164K.splits:
-        raise DataError(f"{home} is COCO-Stuff 164k, with the splits train and val, not {split}.")
+        raise AbsentError(f"{home} is COCO-Stuff 164k, with the splits train and val, not {split}.")
     labels = need_folder(home / f"annotations/{split}2017")
     pairs = [
         Pair(image.stem, image, labels / f"{image.stem}.png")
@@ -65,7 +65,7 @@ def _open_164k(home: Path, split: str) -> FileDataset:
 
 def _open_10k(home: Path, split: str) -> FileDataset:
     if split == "val":
-        raise DataError(f"{home} is COCO-Stuff 10k, with the splits train and test, not val.")
+        raise AbsentError(f"{home} is COCO-Stuff 10k, with the splits train and test, not val.")
     images, labels = need_folder(home / "images"), need_folder(home / "annotations")
     names = read_ids(home / f"imageLists/{split}.txt")
     if (labels / f"{names[0]}.mat").exists():

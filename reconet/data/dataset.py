@@ -3,7 +3,8 @@
 Every dataset delivers RGB uint8 pictures and uint8 labels 0..k-1, with 255 for "not labelled".
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -96,6 +97,20 @@ class FileDataset:
 def has_labels(dataset: Dataset) -> bool:
     """Whether there is something to score against; files are not opened."""
     return not isinstance(dataset, FileDataset) or any(p.label is not None for p in dataset.pairs)
+
+
+def spread(dataset: Dataset, count: int) -> Iterator[Sample]:
+    """Pictures spread evenly over a split, to look at; one that cannot be read is left out."""
+    for index in np.linspace(0, len(dataset) - 1, min(count, len(dataset))).astype(int):
+        with suppress(DataError):
+            yield dataset[int(index)]
+
+
+def share_pictures(one: Dataset, other: Dataset) -> bool:
+    """Whether some picture is in both; generated splits have pictures of their own."""
+    if isinstance(one, FileDataset) and isinstance(other, FileDataset):
+        return not {p.image for p in one.pairs}.isdisjoint(p.image for p in other.pairs)
+    return one.split == other.split
 
 
 def _size(array: NDArray[np.uint8]) -> str:

@@ -30,7 +30,7 @@ from reconet.data.dataset import DatasetInfo, FileDataset, Pair
 from reconet.data.folder_masks import FolderOptions, mask_reader, palette_of
 from reconet.data.layout import PICTURES, contents, find_root, is_kind, need_folder, read_lines
 from reconet.data.options import read_options
-from reconet.errors import DataError
+from reconet.errors import AbsentError, DataError
 
 INFO = DatasetInfo(
     name="folder",
@@ -70,7 +70,7 @@ def _from_folders(root: Path, split: str, options: FolderOptions) -> list[Pair]:
     elif lists:
         _check_has(split, lists, f"{home} has lists for")
     elif split == "test":
-        raise DataError(f"no test pictures: expected {images / 'test'} or {home / 'test.txt'}.")
+        raise AbsentError(f"no test pictures: expected {images / 'test'} or {home / 'test.txt'}.")
 
     found = _by_name(images, PICTURES)
     names: Sequence[str] = sorted(found)
@@ -103,7 +103,7 @@ def _from_file(root: Path, split: str, file: str, val_fraction: float) -> list[P
     if "{split}" in file:
         return list(pairs.values())
     if split == "test":
-        raise DataError(f"{path} has no test pictures: use a file for each split, {{split}}.tsv.")
+        raise AbsentError(f"{path} has no test pictures: use a file for each split, {{split}}.tsv.")
     return [pairs[name] for name in part(sorted(pairs), split, val_fraction)]
 
 

@@ -30,6 +30,9 @@ FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "GIF", "PPM")  # none that runs
 FAST = {("JPEG", "RGB"), ("JPEG", "L"), ("PNG", "RGB")}  # format and mode that OpenCV may decode
 JPEG_END = b"\xff\xd9"
 
+# It writes about broken files to stderr; we say it ourselves, once.
+cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+
 
 def read_image(path: Path) -> NDArray[np.uint8]:
     """Read a picture as RGB, image_hwc.

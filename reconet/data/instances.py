@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconet.data.dataset import Label
-from reconet.errors import DataError, MissingExtraError
+from reconet.errors import AbsentError, DataError, MissingExtraError
 
 
 class Drawing(NamedTuple):
@@ -77,7 +77,7 @@ def read_json(path: Path, *lists: str) -> list[list[dict[str, Any]]]:
         content = json.loads(path.read_text(encoding="utf-8"))
         return [list(content[name]) for name in lists]
     except FileNotFoundError as error:
-        raise DataError(f"expected the file {path}, which does not exist.") from error
+        raise AbsentError(f"expected the file {path}, which does not exist.") from error
     except (KeyError, TypeError) as error:
         raise DataError(f"{path} has no lists {' and '.join(lists)}.") from error
     except (OSError, ValueError) as error:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from reconet.errors import DataError
+from reconet.errors import AbsentError, DataError
 
 PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
 
@@ -40,7 +40,7 @@ def need_folder(folder: Path, hint: str = "") -> Path:
     advice = f" {hint}" if hint else ""
     if not folder.is_dir():
         near = next(parent for parent in folder.absolute().parents if parent.is_dir())
-        raise DataError(f"expected the folder {folder}; {near} holds {contents(near)}.{advice}")
+        raise AbsentError(f"expected the folder {folder}; {near} holds {contents(near)}.{advice}")
     with os.scandir(folder) as entries:
         if next(entries, None) is None:
             raise DataError(f"the folder {folder} is empty.{advice}")
@@ -67,7 +67,7 @@ def read_lines(path: Path, hint: str = "") -> list[str]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
-        raise DataError(f"expected the list {path}, which does not exist.{advice}") from error
+        raise AbsentError(f"expected the list {path}, which does not exist.{advice}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read the list {path}: {error}.") from error
     lines = [line.strip() for line in text.splitlines() if line.strip()]

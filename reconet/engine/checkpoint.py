@@ -23,6 +23,7 @@ class Progress:
     best_score: float = -1.0  # of the validations so far
     loss_sum: float = 0.0  # since the last line of the log
     loss_count: int = 0
+    validated: int = 0  # the step of the last one
 
 
 def save_last(path: Path, state: State, progress: Progress) -> None:

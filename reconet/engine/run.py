@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -12,30 +11,37 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
-from reconet.cost import model_cost
 from reconet.cpu import make_bf16_safe
 from reconet.data import open_dataset
-from reconet.data.dataset import Dataset
-from reconet.data.loader import batches, steps_per_epoch
+from reconet.data.dataset import Dataset, share_pictures
+from reconet.data.loader import Skipped, batches, steps_per_epoch
 from reconet.data.transforms import Geometry
 from reconet.engine.checkpoint import LAST, Progress, load_last, run_weights, save_last
 from reconet.engine.display import Display
 from reconet.engine.distributed import synchronise_batchnorm
+from reconet.engine.memory import memory_mb, memory_warning
 from reconet.engine.optim import Ema, make_optimizer
 from reconet.engine.rundir import Log, enter, locked
-from reconet.engine.train import State, Step, StopSwitch, train
+from reconet.engine.stop import StopSwitch, signals
+from reconet.engine.train import State, Step, agreed, train
 from reconet.errors import DataError, OutputError, RecipeError, ReconetError, TrainingError
-from reconet.evaluate import evaluate
+from reconet.evaluate import StoppedError, evaluate
 from reconet.figures import benchmark_scores, score_figures
 from reconet.models.liveness import mean_liveness, watched
 from reconet.models.segmenter import build_model
 from reconet.models.trained import BEST, put_weights, save_trained
+from reconet.protocol import Protocol
 from reconet.recipe import Recipe
 from reconet.sheet import prediction_sheet
 from reconet.world import World, joined
 
 T = TypeVar("T")
+SEEN = (
+    "validation pictures are also trained on: scores say nothing about new pictures, and the last "
+    "network is kept as the best."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +102,7 @@ class _Run:
         self.recipe, self.directory, self.world = recipe, directory, world
         self.train_set = _open(recipe, recipe.data.train_split)
         self.val_set = _open(recipe, recipe.data.val_split)
+        self.seen_in_training = share_pictures(self.train_set, self.val_set)
         self.steps = total_steps(recipe, len(self.train_set))
         _check_precision(recipe, world)
         torch.manual_seed(recipe.train.seed)
@@ -110,10 +117,10 @@ class _Run:
 
     def go(self) -> Outcome:
         start = self.state.step
-        if start < self.steps:
+        if start < self.steps or self.progress.validated < self.steps:
             decide(self.world, self._check_room)
             with signals(self.stop), self.display, self._tensorboard() as self.events:
-                self._loop(start)
+                self._go_on(start)
         if self.state.step == self.steps and self.world.leads:
             self._draw()
         return Outcome(
@@ -123,6 +130,15 @@ class _Run:
             stopped_by=self.stop.signal,
             leads=self.world.leads,
         )
+
+    def _go_on(self, start: int) -> None:
+        if self.seen_in_training:
+            self.display.line(SEEN)
+        # A validation may have failed or been stopped, and the step before it been saved.
+        if start == 0 or self._validate():
+            self._loop(start)
+            return
+        self._save()
 
     def _loop(self, start: int) -> None:
         recipe, settings = self.recipe, self.recipe.train
@@ -140,20 +156,22 @@ class _Run:
             keep=False,
         )
         self.clock, self.clock_step = time.monotonic(), start
+        stream = agreed(stream, self.world)
+        # Closed by name, so that no exchange of gradients outlives its process group.
+        with closing(train(self.state, stream, recipe, self.steps, self.world, self.stop)) as steps:
+            while (step := self._next(steps)) is not None:
+                if self._after(step):
+                    break
+
+    def _next(self, steps: Iterator[Step]) -> Step | None:
         try:
-            # Closed by name, so that no exchange of gradients outlives its process group.
-            with closing(
-                train(self.state, stream, recipe, self.steps, self.world, self.stop)
-            ) as steps:
-                for step in steps:
-                    self._after(step)
-                    if step.stop:
-                        break
+            return next(steps, None)
         except DataError:
             self._save()  # a broken picture must not cost the steps before it
             raise
 
-    def _after(self, step: Step) -> None:
+    def _after(self, step: Step) -> bool:
+        """Log, validate, save, as far as it is time for it; whether to stop."""
         settings, last = self.recipe.train, step.done == self.steps
         self.progress = replace(
             self.progress,
@@ -163,10 +181,10 @@ class _Run:
         self.display.step(step)
         if step.done % settings.log_every == 0 or last:
             self._log_training(step)
-        if step.done % settings.eval_every == 0 or last:
-            self._validate(step.done)
-        if step.done % settings.save_every == 0 or last or step.stop:
+        stopped = step.stop or not self._validate()
+        if step.done % settings.save_every == 0 or last or stopped:
             self._save()
+        return stopped
 
     def _log_training(self, step: Step) -> None:
         now, pictures = time.monotonic(), self.recipe.train.batch * (step.done - self.clock_step)
@@ -182,31 +200,66 @@ class _Run:
         self._write("train", step.done, figures)
         self.display.figures(step.done, figures)
 
-    def _validate(self, step: int) -> None:
-        model = self.state.best_model
+    def _validate(self) -> bool:
+        """If it is time for it; False if it was asked to stop. What fails here is still to be done
+        after a restart."""
+        step, settings = self.state.step, self.recipe.train
+        due = step % settings.eval_every == 0 or step == self.steps
+        if not due or self.progress.validated == step:
+            return True
+        try:
+            figures, iou_k = self._scores()
+        except StoppedError:
+            return False
+        except DataError:
+            self._save()
+            raise
+        self._write("val", step, {**figures, "iou": [round(v, 6) for v in iou_k.tolist()]})
+        self.display.line(f"step {step}: mIoU {100 * figures['miou']:.2f} %")
+        better = figures["miou"] > self.progress.best_score
+        best_score = max(figures["miou"], self.progress.best_score)
+        self.progress = replace(self.progress, best_score=best_score, validated=step)
+        if better or self.seen_in_training:
+            self._lead(lambda: self._save_best(figures))
+        return True
+
+    def _scores(self) -> tuple[dict[str, float], Tensor]:
+        model, data, info = self.state.best_model, self.recipe.data, self.val_set.info
+        skipped: list[Skipped] = []
         with watched(model.context) as seen, self.display.validation(len(self.val_set)) as tick:
-            count_kk = evaluate(model, self.val_set, self.world, on_picture=tick)
-        info = self.val_set.info
-        result = benchmark_scores(count_kk, info.name, info.classes)
+            count_kk = evaluate(
+                model,
+                self.val_set,
+                self.world,
+                protocol=Protocol.in_training(data),
+                workers=data.workers,
+                on_picture=tick,
+                on_skip=skipped.append if data.on_error == "skip" else None,
+                stop=self.stop,
+            )
         figures = score_figures(count_kk, info.name, info.classes)
+        if self.seen_in_training:
+            figures["seen_in_training"] = True
         alive = mean_liveness(seen)
         if alive is not None:
             figures |= alive._asdict()
-        self._write("val", step, {**figures, "iou": [round(v, 6) for v in result.iou_k.tolist()]})
-        self.display.line(f"step {step}: mIoU {100 * figures['miou']:.2f} %")
-        if figures["miou"] > self.progress.best_score:
-            self.progress = replace(self.progress, best_score=figures["miou"])
-            self._lead(
-                lambda: save_trained(
-                    self.directory / BEST,
-                    model,
-                    self.recipe,
-                    classes=info.classes,
-                    palette=info.palette,
-                    step=step,
-                    score=figures,
-                )
-            )
+        left_out = int(self.world.total(torch.tensor(len(skipped), device=self.world.device)))
+        if left_out:
+            self.display.line(f"validation left out {left_out} pictures that cannot be read")
+            figures["skipped"] = left_out
+        return figures, benchmark_scores(count_kk, info.name, info.classes).iou_k
+
+    def _save_best(self, figures: dict[str, float]) -> None:
+        info = self.val_set.info
+        save_trained(
+            self.directory / BEST,
+            self.state.best_model,
+            self.recipe,
+            classes=info.classes,
+            palette=info.palette,
+            step=self.state.step,
+            score=figures,
+        )
 
     def _save(self) -> None:
         self._lead(lambda: save_last(self.directory / LAST, self.state, self.progress))
@@ -275,62 +328,6 @@ def make_state(recipe: Recipe, num_classes: int, world: World, *, fresh: bool) -
     scaler = torch.amp.GradScaler(world.device.type, enabled=recipe.train.precision == "fp16")
     optimizer = make_optimizer(model, recipe.optim)
     return State(model=model, optimizer=optimizer, scaler=scaler, ema=ema)
-
-
-def memory_mb(device: torch.device) -> float:
-    """The most that this process has held so far."""
-    if device.type == "cuda":
-        return round(torch.cuda.max_memory_allocated(device) / 1e6, 1)
-    import resource
-
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3, 1)
-
-
-def memory_warning(recipe: Recipe, state: State, world: World) -> str | None:
-    """A line if a step will probably not fit; the estimate is exact but for what kernels need."""
-    free = free_memory(world.device)
-    if free is None:
-        return None
-    share = recipe.train.batch // world.size
-    pictures = min(share, recipe.train.micro_batch or share)
-    half = 1 if recipe.train.precision == "fp32" else 2
-    cost = model_cost(state.model, recipe.data.crop)
-    weights = 4 * sum(p.numel() for p in state.model.parameters())
-    need = pictures * cost.training_bytes // half + 3 * weights
-    if need <= free:
-        return None
-    fits = max(1, int((free - 3 * weights) / (cost.training_bytes / half)))
-    return (
-        f"a step may not fit: it needs about {need / 1e9:.1f} GB, {free / 1e9:.1f} GB are free; "
-        f"train.micro_batch={fits} would need less."
-    )
-
-
-def free_memory(device: torch.device) -> int | None:
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return None
-    return next((1024 * int(x.split()[1]) for x in lines if x.startswith("MemAvailable")), None)
-
-
-@contextmanager
-def signals(stop: StopSwitch) -> Iterator[None]:
-    """Ctrl-C and SIGTERM ask for a stop after the current step; a second Ctrl-C stops at once."""
-
-    def ask(number: int, frame: object) -> None:
-        if stop.signal is not None and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        stop.signal = number
-
-    before = {n: signal.signal(n, ask) for n in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _open(recipe: Recipe, split: str) -> Dataset:

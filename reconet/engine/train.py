@@ -2,7 +2,7 @@
 
 import contextlib
 import inspect
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
@@ -13,7 +13,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from reconet.data.loader import Batch
 from reconet.engine.optim import Ema, set_lr
-from reconet.errors import RecipeError, TrainingError
+from reconet.engine.stop import StopSwitch
+from reconet.errors import DataError, RecipeError, TrainingError
 from reconet.losses import segmentation_loss, valid_pixels
 from reconet.models.features import Logits
 from reconet.models.segmenter import Segmenter
@@ -52,10 +53,19 @@ class State:
         return self.ema.model
 
 
-class StopSwitch:
-    """Something outside the loop (a signal) that may ask it to stop after the current step."""
-
-    signal: int | None = None
+def agreed(batches: Iterable[Batch], world: World) -> Iterator[Batch]:
+    """The batches; an error of one process ends all, before any of them waits for a gradient."""
+    stream = iter(batches)
+    while True:
+        batch, error = None, None
+        try:
+            batch = next(stream, None)
+        except DataError as raised:
+            error = raised
+        world.agree(error)
+        if batch is None:
+            return
+        yield batch
 
 
 def train(
@@ -124,7 +134,7 @@ def _backward(
             # DDP takes the mean over processes; the loss is a sum over them.
             state.scaler.scale(part * world.size).backward()
             loss += part.detach()
-    stopping = loss.new_tensor(float(stop.signal is not None))
+    stopping = loss.new_tensor(float(stop()))
     total, stops = world.total(torch.stack([loss, stopping])).tolist()
     return total, stops > 0
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from reconet.errors import RecipeError
 from reconet.files import write_text
 from reconet.report import sections
-from reconet.report.gather import PROTOCOL, Gathered, Tell, environment, gather
+from reconet.report.gather import Gathered, Tell, environment, gather
 from reconet.report.markup import Markup, join, note, section, table, tag
 from reconet.report.style import page
 from reconet.world import World, joined
@@ -126,7 +126,9 @@ def _folded(run: Gathered, side_by_side: bool) -> Markup:
 def _lead(run: Gathered) -> Markup:
     model, scored = run.recipe.model, ""
     if run.answers is not None:
-        scored = f" Scored on {run.what}, {run.answers.pictures:,} pictures: {PROTOCOL}."
+        scored = (
+            f" Scored on {run.what}, {run.answers.pictures:,} pictures: {run.answers.protocol}."
+        )
     network = f"{model.context} on {model.backbone}"
     return tag("p", f"{network}, trained on {run.recipe.data.name}.{scored}", class_="lead")
 

@@ -17,20 +17,20 @@ from pydantic_core import PydanticUndefined
 
 from reconet import recipe as recipes
 from reconet.data import open_dataset
-from reconet.data.dataset import Colour, Dataset
+from reconet.data.dataset import Colour, Dataset, spread
 from reconet.engine.rundir import RECIPE, read_log
 from reconet.errors import ReconetError, TrainingError
 from reconet.evaluate import evaluate
 from reconet.figures import benchmark_scores, score_figures
+from reconet.inference import labels
 from reconet.models.segmenter import Segmenter
 from reconet.models.trained import BEST, load_trained
-from reconet.protocol import WHOLE
+from reconet.protocol import Protocol
 from reconet.recipe import Recipe
 from reconet.report.charts import Point
 from reconet.report.pictures import View, view
 from reconet.world import World
 
-PROTOCOL = str(WHOLE)
 Tell = Callable[[str], None]  # progress, one line
 
 
@@ -53,6 +53,7 @@ class Answers:
     iou: tuple[float, ...]
     views: tuple[View, ...]
     pictures: int  # in the split
+    protocol: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +97,8 @@ def gather(run: Path, name: str, world: World, *, pictures: int, tell: Tell) -> 
         missing.append("its log holds no training yet, so there are no curves of it")
     if not any(line["kind"] == "val" for line in log):
         missing.append("it was never validated, so there is no curve of its scores")
+    if any(line.get("seen_in_training") for line in log):
+        missing.append("its validation pictures are also trained on: scores are not of new ones")
     answers: Answers | None = None
     if not (directory / BEST).is_file():
         if not log:
@@ -132,10 +135,16 @@ def _ask(directory: Path, name: str, world: World, pictures: int, tell: Tell) ->
         seen += 1
         tell(f"{name}: picture {seen * world.size} of {len(dataset)}")
 
-    count_kk = evaluate(model, dataset, world, workers=data.workers, on_picture=tick).cpu()
+    protocol = Protocol.in_training(data)
+    count_kk = evaluate(
+        model, dataset, world, protocol=protocol, workers=data.workers, on_picture=tick
+    ).cpu()
     if not count_kk.sum():
         raise TrainingError(f"{data.name} {data.val_split} has no labels to score against")
     iou_k = benchmark_scores(count_kk, data.name, trained.classes).iou_k
+    views: tuple[View, ...] = ()
+    if world.leads:
+        views = tuple(_views(model, dataset, world.device, protocol, pictures))
     return Answers(
         step=trained.step,
         classes=trained.classes,
@@ -143,19 +152,20 @@ def _ask(directory: Path, name: str, world: World, pictures: int, tell: Tell) ->
         count_kk=count_kk.numpy(),
         figures=score_figures(count_kk, data.name, trained.classes),
         iou=tuple(iou_k.tolist()),
-        views=tuple(_views(model, dataset, world.device, pictures)) if world.leads else (),
+        views=views,
+        protocol=str(protocol),
         pictures=len(dataset),
     )
 
 
-@torch.no_grad()
-def _views(model: Segmenter, dataset: Dataset, device: torch.device, count: int) -> Sequence[View]:
+def _views(
+    model: Segmenter, dataset: Dataset, device: torch.device, protocol: Protocol, count: int
+) -> Sequence[View]:
     """Pictures spread over the split; the same ones for every network."""
     result = []
-    for index in np.linspace(0, len(dataset) - 1, min(count, len(dataset))).astype(int):
-        sample = dataset[int(index)]
-        image_bchw = torch.from_numpy(sample.image_hwc).permute(2, 0, 1)[None].to(device)
-        said_hw = model(image_bchw).main_bkhw.argmax(1)[0].byte().cpu().numpy()
+    for sample in spread(dataset, count):
+        image_hwc = torch.from_numpy(sample.image_hwc).to(device)
+        said_hw = labels(model.coarse, image_hwc, protocol, model.num_classes).cpu().numpy()
         result.append(view(sample.name, sample.image_hwc, sample.label_hw, said_hw))
     return result
 

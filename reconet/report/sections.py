@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from reconet.data.dataset import Colour
 from reconet.report.charts import Series, line_chart
-from reconet.report.gather import PROTOCOL, Answers, Gathered, settings
+from reconet.report.gather import Answers, Gathered, settings
 from reconet.report.markup import Markup, join, note, section, table, tag
 from reconet.report.matrix import matrix
 from reconet.report.pictures import row, together
@@ -163,7 +163,10 @@ def scores_table(runs: Sequence[Gathered]) -> Markup:
         step = f"{run.answers.step:,}" if run.answers else "-"
         rows.append((name, run.what, *cells, step, f"{run.step():,}"))
     head = ("run", "scored on", *FIGURES.values(), "best step", "steps")
-    return section("Scores", tag("p", f"Protocol: {PROTOCOL}."), table(head, rows))
+    protocols = {run.answers.protocol for run in runs if run.answers}
+    return section(
+        "Scores", *(tag("p", f"Protocol: {one}.") for one in sorted(protocols)), table(head, rows)
+    )
 
 
 def class_comparison(runs: Sequence[Gathered]) -> Markup:

@@ -212,7 +212,7 @@ def test_evaluate_explains_what_is_not_there(
 ) -> None:
     for path, message in {
         str(tmp_path / "nowhere"): "no trained network at",
-        __file__: "cannot read",
+        __file__: "unknown format of a network",
     }.items():
         code, _, err = run(capsys, "evaluate", path)
         assert (code, err.count("\n")) == (2, 1)

@@ -1,0 +1,52 @@
+"""How much memory a training has used, and whether a step will fit."""
+
+import os
+from pathlib import Path
+
+import torch
+
+from reconet.cost import model_cost
+from reconet.engine.train import State
+from reconet.recipe import Recipe
+from reconet.world import World
+
+
+def memory_mb(device: torch.device) -> float:
+    """The most that this process has held so far."""
+    if device.type == "cuda":
+        return round(torch.cuda.max_memory_allocated(device) / 1e6, 1)
+    import resource
+
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3, 1)
+
+
+def memory_warning(recipe: Recipe, state: State, world: World) -> str | None:
+    """A line if a step will probably not fit; the estimate is exact but for what kernels need."""
+    free = free_memory(world.device)
+    if free is None:
+        return None
+    share = recipe.train.batch // world.size
+    pictures = min(share, recipe.train.micro_batch or share)
+    half = 1 if recipe.train.precision == "fp32" else 2
+    cost = model_cost(state.model, recipe.data.crop)
+    weights = 4 * sum(p.numel() for p in state.model.parameters())
+    need = pictures * cost.training_bytes // half + 3 * weights
+    if world.device.type == "cpu":  # which its processes share
+        free //= int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    if need <= free:
+        return None
+    fits = max(1, int((free - 3 * weights) / (cost.training_bytes / half)))
+    return (
+        f"a step may not fit: it needs about {need / 1e9:.1f} GB, {free / 1e9:.1f} GB are free; "
+        f"train.micro_batch={fits} would need less."
+    )
+
+
+def free_memory(device: torch.device) -> int | None:
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    return next((1024 * int(x.split()[1]) for x in lines if x.startswith("MemAvailable")), None)
