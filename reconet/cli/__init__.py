@@ -24,6 +24,7 @@ VERBS: dict[str, Verb] = {
     "evaluate": runs.evaluate,
     "report": reports.report,
     "explain": explains.explain,
+    "prune": explains.prune,
     "cost": costs.cost,
 }
 GROUPS: dict[str, tuple[str, dict[str, Verb]]] = {

@@ -66,14 +66,20 @@ def fragments(anatomy: Anatomy) -> bytes:
     """v_c, v_h and v_w: those of the shown ranks as curves, those of all ranks as rows."""
     figure = Figure(figsize=(12, 6), dpi=110, layout="constrained")
     all_axes = figure.subplots(2, 3, height_ratios=(1, 1.3))
-    names = ("channels: v_c", "rows, top to bottom: v_h", "columns, left to right: v_w")
+    names = (
+        "channels: v_c (above: sorted)",
+        "rows, top to bottom: v_h",
+        "columns, left to right: v_w",
+    )
     image = None
     for column, (name, gate_brn) in enumerate(zip(names, anatomy.factors[1:], strict=True)):
         gate_rn = gate_brn[0].cpu().numpy()
         above, below = all_axes[0, column], all_axes[1, column]
+        # Channels have no order of their own: sorted, their curves can be told apart.
+        curve_rn = -np.sort(-gate_rn, axis=1) if column == 0 else gate_rn
         for number, one in enumerate(anatomy.shown[:MOST_LINES]):
-            above.plot(gate_rn[one.rank], color=COLOURS[number], lw=0.9, label=f"rank {one.rank}")
-        above.set(title=name, ylim=(0, 1), xlim=(0, gate_rn.shape[1] - 1))
+            above.plot(curve_rn[one.rank], color=COLOURS[number], lw=1.2, label=f"rank {one.rank}")
+        above.set(title=name, ylim=(0, 1), xlim=(0, max(1, gate_rn.shape[1] - 1)))
         above.grid(alpha=0.25)
         image = below.imshow(
             gate_rn, cmap=GATES, vmin=0, vmax=1, aspect="auto", interpolation="nearest"
@@ -118,20 +124,30 @@ def _cumulative(axes: Axes, anatomy: Anatomy) -> None:
 
 
 def contributions(value_rk: Tensor, classes: Sequence[str]) -> bytes:
-    """Ranks across, classes down: what each class's score loses without each rank."""
+    """Ranks across, classes down: what each class's score loses without each rank; and, since
+    ranks often do much the same, how each differs from the mean of all."""
     value_kr = value_rk.T.cpu().numpy()
+    tall = 1.0 + min(12.0, 0.2 * len(classes))
+    figure = Figure(figsize=(12, 2 * tall), dpi=110, layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True)
+    about = "blue is for the class, red against"
+    _signed(above, value_kr, classes, f"change of the class's mean score: {about}")
+    rest_kr = value_kr - value_kr.mean(1, keepdims=True)
+    _signed(below, rest_kr, classes, "the same, less the mean of all ranks")
+    below.set_xlabel("rank")
+    return _png(figure)
+
+
+def _signed(axes: Axes, value_kr: NDArray[np.float32], classes: Sequence[str], title: str) -> None:
+    """Values of both signs on one scale around zero."""
     most = float(np.abs(value_kr).max()) or 1.0
-    tall = 1.3 + min(12.0, 0.21 * len(classes))
-    figure = Figure(figsize=(12, tall), dpi=110, layout="constrained")
-    axes = figure.add_subplot()
     image = axes.imshow(
         value_kr, cmap=CHANGE, vmin=-most, vmax=most, aspect="auto", interpolation="nearest"
     )
-    axes.set(xlabel="rank", title="change of the mean score: blue is for the class, red against")
+    axes.set_title(title)
     if len(classes) <= MOST_NAMES:
         axes.set_yticks(range(len(classes)), [_short(name) for name in classes], fontsize=8)
-    figure.colorbar(image, ax=axes, pad=0.01)
-    return _png(figure)
+    axes.figure.colorbar(image, ax=axes, pad=0.01)
 
 
 def bars(plots: Sequence[tuple[str, NDArray[np.float32]]]) -> bytes:
