@@ -20,12 +20,14 @@ from torch import Tensor
 
 from reconet.data.dataset import Image, Label
 from reconet.data.draw import colourise
+from reconet.errors import RecipeError
 from reconet.explain import draw, other, page, ranks, source
 from reconet.files import write_atomic, write_text
 from reconet.inside import look_inside, reconstruction
 from reconet.models.context.reconet import RecoNet
 from reconet.models.layers import resize
 from reconet.models.trained import Trained, load_trained
+from reconet.report.markup import Markup
 from reconet.world import pick_device
 
 PAGE = "explain.html"
@@ -132,7 +134,7 @@ def _labels(scene: Scene) -> list[draw.Cell]:
     return cells
 
 
-Parts = tuple[dict[str, bytes], dict[str, Any], list[page.Markup]]
+Parts = tuple[dict[str, bytes], dict[str, Any], list[Markup]]
 
 
 def _ranks(scene: Scene, text: str) -> Parts:
@@ -191,8 +193,6 @@ def _other(scene: Scene, point: tuple[float, float] | None) -> Parts:
 
 def parse_point(text: str) -> tuple[float, float]:
     """ "0.25,0.6": x from the left and y from the top, as parts of width and height."""
-    from reconet.errors import RecipeError
-
     try:
         x, y = (float(part) for part in text.split(","))
     except ValueError as error:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from reconet.data.dataset import Image
-from reconet.explain.ranks import Anatomy, extent
+from reconet.explain.ranks import SHARES, Anatomy, extent
 
 HEAT, GATES, CHANGE = "magma", "viridis", "RdBu"
 COLOURS = ("#0b62c4", "#c8560a", "#12805c", "#9b2f8a", "#80650a", "#00768f", "#b3261e", "#5c5c66")
@@ -116,8 +116,8 @@ def _cumulative(axes: Axes, anatomy: Anatomy) -> None:
         total_r = size_r.sort(descending=True).values.cumsum(0).cpu().numpy()
         percent = np.concatenate([[0], 100 * total_r / total_r[-1]])
         axes.plot(percent, color=COLOURS[number], ls="-" if number == 0 else "--", label=name)
-    for percent in (90, 99):
-        axes.axhline(percent, color="gray", lw=0.7, ls=":")
+    for share in SHARES:
+        axes.axhline(100 * share, color="gray", lw=0.7, ls=":")
     axes.set(title="attention carried by the largest ranks, %", xlabel="ranks", ylim=(0, 105))
     axes.legend(fontsize=8, loc="lower right")
     axes.grid(alpha=0.25)
