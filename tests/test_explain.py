@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ CLASSES = tuple(f"class {number}" for number in range(3))
 EVIL = '<script>alert("1")</script>'
 
 
-def small(context: str, **options: object) -> Segmenter:
+def small(context: str, **options: Any) -> Segmenter:
     """A network in use whose attention is not at its start, where many are switched off."""
     model = create_model(
         context, backbone="resnet18", width=0.125, crop=(64, 96), num_classes=3, **options
@@ -97,14 +98,16 @@ def test_contributions_are_what_a_network_without_the_rank_says_otherwise() -> N
             core.forward = part  # type: ignore[method-assign]
             off = model.coarse(image)[0]
             change = whole - off
-            close = {"rtol": 1e-3, "atol": 1e-5}
             logit = (change - change.mean(0)).mean((1, 2))
-            torch.testing.assert_close(given.logit_rk[rank], logit, **close)
+            torch.testing.assert_close(given.logit_rk[rank], logit, rtol=1e-3, atol=1e-5)
             probability = (whole.softmax(0) - off.softmax(0)).mean((1, 2))
-            torch.testing.assert_close(given.probability_rk[rank], probability, **close)
+            torch.testing.assert_close(
+                given.probability_rk[rank], probability, rtol=1e-3, atol=1e-5
+            )
             said, other = whole.argmax(0), off.argmax(0)
             for number in range(3):
-                lost = ((said == number) & (other != number)).sum() / max(1, (said == number).sum())
+                had = said == number
+                lost = (had & (other != number)).sum() / had.sum().clamp(min=1)
                 torch.testing.assert_close(given.changed_rk[rank, number], lost)
     assert given.logit_rk.abs().max() > 1e-3
 
@@ -150,10 +153,8 @@ def test_every_look_is_finite_and_what_it_says_of_its_sums_is_true(name: str) ->
 @pytest.mark.parametrize("name", ["nonlocal", "danet", "ccnet"])
 def test_what_a_point_sees_is_the_mean_of_values_by_its_weights(name: str) -> None:
     model = small(name, **({"recurrence": 1} if name == "ccnet" else {}))
-    core = model.context.core
-    assert core is not None
-    x_bchw = torch.rand(1, 16, 10, 8)
-    caught: list[Tensor] = []
+    core: Any = model.context.core
+    caught: list[tuple[Tensor, Tensor]] = []
     hook = core.register_forward_hook(lambda part, given, result: caught.append((given[0], result)))
     image = torch.randint(0, 256, (1, 3, 80, 64), dtype=torch.uint8)
     map_hw = look(model, name, image, (0.9, 0.2), CLASSES).maps[0][1]

@@ -33,7 +33,7 @@ def grid(cells: Sequence[Sequence[Cell | None]], shape: tuple[int, int]) -> byte
     """Rows of pictures, all of the proportions of `shape` (height, width)."""
     columns = max(len(row) for row in cells)
     wide = 2.1 * min(1.6, max(0.6, shape[1] / shape[0]))
-    tall = wide * shape[0] / shape[1] + 0.42
+    tall = wide * shape[0] / shape[1] + 0.55
     figure = Figure(figsize=(columns * wide, len(cells) * tall), dpi=130, layout="constrained")
     all_axes = figure.subplots(len(cells), columns, squeeze=False)
     for axes_row, row in zip(all_axes, cells, strict=True):
@@ -55,7 +55,7 @@ def _draw(axes: Axes, cell: Cell, shape: tuple[int, int]) -> None:
     else:
         axes.imshow(content, extent=place)
         title = f"{title}\n"
-    axes.set_title(title, fontsize=8)
+    axes.set_title(title, fontsize=11)
     if cell.mark is not None:
         x, y = cell.mark[0] * shape[1], cell.mark[1] * shape[0]
         axes.plot(x, y, "+", color="white", markersize=11, markeredgewidth=4)

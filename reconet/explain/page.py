@@ -8,6 +8,7 @@ from reconet.report.markup import Markup, note, scrolling, section, table, tag
 from reconet.report.style import page
 
 CONSTANT = 0.1  # spread of the attention below which it is said to be nearly constant
+UNIFORM = 0.01  # spread of lambda below which it is said to be nearly uniform
 MEANINGS = {
     "norm": "ranks, largest first, by the sum of their norms |A_i|",
     "energy": "ranks, largest first, by the sum of their squares |A_i|²",
@@ -77,19 +78,23 @@ def about_ranks(
 
 
 def nearly_constant(anatomy: Anatomy) -> list[Markup]:
-    """An honest word where the attention does little."""
-    spread = anatomy.liveness.attention_spread
-    if spread >= CONSTANT:
-        return []
-    mean = anatomy.mean_attention_hw.mean().item()
-    return [
-        note(
+    """An honest word where the attention does little, or where lambda chooses nothing."""
+    spread, lambdas = anatomy.liveness.attention_spread, anatomy.liveness.lambda_spread
+    notes = []
+    if spread < CONSTANT:
+        mean = anatomy.mean_attention_hw.mean().item()
+        notes.append(
             f"The attention as a whole is nearly constant here: it varies by {100 * spread:.1f} % "
             f"around its mean of {mean:.3g}, so that A * X is little else than X, smaller. "
             "Single ranks may vary more, but cancel in the sum; where a map below resembles X "
             "(see its likeness), the pattern is X's own brightness and not the rank's choice."
         )
-    ]
+    if lambdas < UNIFORM and len(anatomy.norm_r) > 1:
+        notes.append(
+            f"Lambda is nearly uniform: it varies by {100 * lambdas:.2g} %. The ranks of largest "
+            "lambda stand out by next to nothing; any others could be shown as well (--ranks)."
+        )
+    return [note(text) for text in notes]
 
 
 def _tiles(anatomy: Anatomy) -> Markup:
