@@ -59,22 +59,30 @@ class FactorGenerator(nn.Module):
 
 
 class TensorReconstruction(nn.Module):
-    """TGM and TRM: re-weight a map by a rank-`rank` tensor generated from its own profiles."""
+    """TGM and TRM: re-weight a map by a rank-`rank` tensor generated from its own profiles.
 
-    def __init__(self, features: FeatureSpec, *, rank: int = 64) -> None:
+    The weights of the ranks sum to 1. If the ranks are what `pruned` left of more, they sum to what
+    they summed to then, so that each keeps its weight.
+    """
+
+    weight_sum: Tensor | None
+
+    def __init__(self, features: FeatureSpec, *, rank: int = 64, pruned: bool = False) -> None:
         super().__init__()
         self.channel = FactorGenerator(features.channels, rank)
         self.row = FactorGenerator(features.height, rank)
         self.column = FactorGenerator(features.width, rank)
         self.rank_logits_r = nn.Parameter(torch.zeros(rank))
+        self.register_buffer("weight_sum", torch.ones(()) if pruned else None)
 
     def forward(self, x_bchw: Tensor) -> Tensor:
         return x_bchw * reconstruct(self.factors(x_bchw))
 
     def factors(self, x_bchw: Tensor) -> Factors:
         mean_bch = x_bchw.mean(dim=3)  # shared by two of the three pools
+        weight_r = self.rank_logits_r.softmax(dim=0)
         return Factors(
-            weight_r=self.rank_logits_r.softmax(dim=0),
+            weight_r=weight_r if self.weight_sum is None else weight_r * self.weight_sum,
             channel_brc=self.channel(mean_bch.mean(dim=2)),
             row_brh=self.row(mean_bch.mean(dim=1)),
             column_brw=self.column(x_bchw.mean(dim=(1, 2))),
@@ -120,14 +128,16 @@ class RecoNet(ContextModule):
         rank: PositiveInt = 64,
         tgm_trm: bool = True,
         gpm: bool = True,
+        pruned: bool = False,
         dropout: Fraction = 0.05,
     ) -> None:
+        """`pruned`: the ranks are what `reconet prune` left of more (TensorReconstruction)."""
         super().__init__(stages, num_classes=num_classes)
         channels = stages.c4.channels // 4
         x = FeatureSpec(channels=channels, height=stages.c4.height, width=stages.c4.width)
         self.out_channels = channels
         self.reduce = conv_bn_relu(stages.c4.channels, channels, 3)
-        self.core = TensorReconstruction(x, rank=rank) if tgm_trm else None
+        self.core = TensorReconstruction(x, rank=rank, pruned=pruned) if tgm_trm else None
         self.pool = GlobalPooling(channels) if gpm else None
         self.fuse = conv_bn_relu(channels * (1 + tgm_trm + gpm), channels, 1)
         self.dropout = nn.Dropout2d(dropout)

@@ -1,0 +1,157 @@
+"""Verbs that look inside a network, and that make it smaller by what they see."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from reconet.cli.common import Device, Json, busy, counted, report
+from reconet.cli.runs import Run
+from reconet.errors import RecipeError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from reconet.prune import Pruning
+
+
+def explain(
+    run: Run,
+    image: Annotated[
+        str,
+        typer.Argument(
+            metavar="IMAGE", help="A file, or SPLIT:NUMBER or SPLIT:NAME of the run's dataset."
+        ),
+    ],
+    ranks: Annotated[
+        str,
+        typer.Option(metavar="N|I,J,...", help="How many ranks of largest lambda, or which ranks."),
+    ] = "4",
+    point: Annotated[
+        str | None,
+        typer.Option(
+            metavar="X,Y",
+            help="Of other contexts: where to look from, as parts of width and height.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="By default RUN/explain/<picture>.")
+    ] = None,
+    root: Annotated[
+        Path | None, typer.Option(help="Where the dataset is, if not where it was trained.")
+    ] = None,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """What a network looks at in a picture: attention maps, fragments, what each rank does.
+
+    Writes figures and explain.html, one file with all in it. Other contexts than reconet show the
+    attention that they have.
+
+    \b
+    Examples:
+      reconet explain runs/first val:3
+      reconet explain runs/voc street.jpg --ranks 6 --out street
+      reconet explain runs/voc val:2007_000033 --ranks 3,17,40
+      reconet explain runs/danet street.jpg --point 0.25,0.6
+    """
+    from reconet.explain import PAGE, explain_picture, parse_point
+
+    at = None if point is None else parse_point(point)
+    with busy("looking ..."):
+        result = explain_picture(
+            run, image, ranks=ranks, point=at, out=out, root=root, device=device
+        )
+    report(
+        {"directory": str(result.directory)} | result.values,
+        [str(result.directory / PAGE)],
+        as_json,
+    )
+
+
+def prune(
+    run: Run,
+    rank: Annotated[
+        str, typer.Option(metavar="N[,N...]", help="Ranks to keep; several for a table of them.")
+    ],
+    split: Annotated[
+        str | None,
+        typer.Option(help="Split to choose the ranks by; by default what it was trained on."),
+    ] = None,
+    pictures: Annotated[
+        int, typer.Option(min=1, help="Pictures of that split, spread evenly over it.")
+    ] = 64,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="By default RUN-rank<N>; of several ranks DIR/rank<N> for each."
+        ),
+    ] = None,
+    root: Annotated[
+        Path | None, typer.Option(help="Where the dataset is, if not where it was trained.")
+    ] = None,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Keep the ranks of a RecoNet that matter, each with its lambda, and measure the difference.
+
+    What it writes is like a run: evaluate, predict, export it, or train its recipe.json further.
+
+    \b
+    Examples:
+      reconet prune runs/voc --rank 32
+      reconet prune runs/first --rank 4,8,16 --out runs/pruned --json
+      reconet train runs/voc-rank32/recipe.json --out runs/tuned
+    """
+    from contextlib import ExitStack
+
+    from reconet.prune import prune_run
+
+    wanted = _ranks(rank)
+    with ExitStack() as bars:
+        result = prune_run(
+            run,
+            wanted,
+            split=split,
+            pictures=pictures,
+            out=out,
+            root=root,
+            device=device,
+            progress=lambda text, total: bars.enter_context(counted(text))(total),
+        )
+    report(result.as_dict(), [_prune_table(result), *result.directories], as_json)
+
+
+def _ranks(text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise RecipeError(f"--rank takes numbers above 0 such as 32 or 8,16,32, got {text!r}.")
+    return sorted({int(part) for part in parts}, reverse=True)
+
+
+def _prune_table(result: "Pruning") -> "Table":
+    from reconet.tables import table
+
+    rows = [
+        (
+            one.name,
+            str(one.rank),
+            f"{100 * one.figures['miou']:.2f}",
+            f"{one.params:,}",
+            f"{one.core_params:,}",
+            f"{one.file_bytes / 2**20:.2f}",
+            f"{one.macs / 1e9:.4f}",
+            f"{one.core_macs / 1e9:.4f}",
+            f"{one.time:.2f}",
+            f"{one.core_time:.2f}",
+        )
+        for one in result.networks
+    ]
+    columns = ["network", "rank", "mIoU %", "parameters", "of its core", "file MiB"]
+    columns += ["MACs G", "of its core", "time", "of its core"]
+    shown = table(f"{result.dataset}: {result.protocol}", columns, rows)
+    shown.caption = (
+        f"Ranks chosen by {result.pictures} pictures of {result.calibrated_on}. Time is the median "
+        "ratio to the network before, in turns with it, on one picture of the training crop's size."
+    )
+    return shown

@@ -1,0 +1,178 @@
+"""Figures about attention, as PNG bytes. Every map has a colour scale of its own, and says its
+range: on one scale for all, most maps would be one colour."""
+
+import math
+from collections.abc import Sequence
+from io import BytesIO
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from torch import Tensor
+
+from reconet.data.dataset import Image
+from reconet.explain.ranks import SHARES, Anatomy, extent
+
+HEAT, GATES, CHANGE = "magma", "viridis", "RdBu"
+COLOURS = ("#0b62c4", "#c8560a", "#12805c", "#9b2f8a", "#80650a", "#00768f", "#b3261e", "#5c5c66")
+MOST_LINES = 8  # of one plot
+MOST_NAMES = 60  # classes whose names fit beside a heat map
+
+
+class Cell(NamedTuple):
+    """One picture of a figure: RGB, or a map that is drawn in colours of its own."""
+
+    title: str
+    content: Image | Tensor
+    mark: tuple[float, float] | None = None  # a point in it: x, y as parts of width and height
+
+
+def grid(cells: Sequence[Sequence[Cell | None]], shape: tuple[int, int]) -> bytes:
+    """Rows of pictures, all of the proportions of `shape` (height, width)."""
+    columns = max(len(row) for row in cells)
+    wide = 2.1 * min(1.6, max(0.6, shape[1] / shape[0]))
+    tall = wide * shape[0] / shape[1] + 0.55
+    figure = Figure(figsize=(columns * wide, len(cells) * tall), dpi=130, layout="constrained")
+    all_axes = figure.subplots(len(cells), columns, squeeze=False)
+    for axes_row, row in zip(all_axes, cells, strict=True):
+        for axes, cell in zip(axes_row, [*row, *[None] * (columns - len(row))], strict=True):
+            axes.set_axis_off()
+            if cell is not None:
+                _draw(axes, cell, shape)
+    return _png(figure)
+
+
+def _draw(axes: Axes, cell: Cell, shape: tuple[int, int]) -> None:
+    title, content = cell.title, cell.content
+    place = (0, shape[1], shape[0], 0)  # whatever its resolution, a map covers the picture
+    if isinstance(content, Tensor):
+        low, high = extent(content)
+        values = content.cpu().numpy()
+        axes.imshow(values, cmap=HEAT, interpolation="bilinear", extent=place)
+        title = f"{title}\n{low:.3g} to {high:.3g}"
+    else:
+        axes.imshow(content, extent=place)
+        title = f"{title}\n"
+    axes.set_title(title, fontsize=11)
+    if cell.mark is not None:
+        x, y = cell.mark[0] * shape[1], cell.mark[1] * shape[0]
+        axes.plot(x, y, "+", color="white", markersize=11, markeredgewidth=4)
+        axes.plot(x, y, "+", color="black", markersize=9, markeredgewidth=1.5)
+
+
+def fragments(anatomy: Anatomy) -> bytes:
+    """v_c, v_h and v_w: those of the shown ranks as curves, those of all ranks as rows."""
+    figure = Figure(figsize=(12, 6), dpi=110, layout="constrained")
+    all_axes = figure.subplots(2, 3, height_ratios=(1, 1.3))
+    names = (
+        "channels: v_c (above: sorted)",
+        "rows, top to bottom: v_h",
+        "columns, left to right: v_w",
+    )
+    image = None
+    for column, (name, gate_brn) in enumerate(zip(names, anatomy.factors[1:], strict=True)):
+        gate_rn = gate_brn[0].cpu().numpy()
+        above, below = all_axes[0, column], all_axes[1, column]
+        # Channels have no order of their own: sorted, their curves can be told apart.
+        curve_rn = -np.sort(-gate_rn, axis=1) if column == 0 else gate_rn
+        for number, one in enumerate(anatomy.shown[:MOST_LINES]):
+            above.plot(curve_rn[one.rank], color=COLOURS[number], lw=1.2, label=f"rank {one.rank}")
+        above.set(title=name, ylim=(0, 1), xlim=(0, max(1, gate_rn.shape[1] - 1)))
+        above.grid(alpha=0.25)
+        image = below.imshow(
+            gate_rn, cmap=GATES, vmin=0, vmax=1, aspect="auto", interpolation="nearest"
+        )
+        below.set_ylabel("rank")
+    all_axes[0, 0].legend(fontsize=7, ncols=2)
+    assert image is not None
+    figure.colorbar(image, ax=all_axes[1, :], label="gate, 0 to 1", shrink=0.9)
+    return _png(figure)
+
+
+def spectrum(anatomy: Anatomy) -> bytes:
+    """lambda, what the ranks carry together, and the singular values of the attention."""
+    figure = Figure(figsize=(12, 3.4), dpi=110, layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
+    weight_r = anatomy.factors.weight_r.sort(descending=True).values.cpu().numpy()
+    rank = len(weight_r)
+    left.bar(range(1, rank + 1), weight_r, color=COLOURS[0], width=0.85)
+    left.axhline(weight_r.mean(), color=COLOURS[1], lw=1, label=f"mean {weight_r.mean():.4g}")
+    left.set(title="lambda, largest first", xlabel="ranks", ylim=(0, 1.15 * weight_r.max()))
+    left.legend(fontsize=8)
+    _cumulative(middle, anatomy)
+    singular_r = (anatomy.singular_r / anatomy.singular_r[0]).cpu().numpy()
+    shown_r = np.maximum(singular_r, 1e-8)
+    right.semilogy(range(1, rank + 1), shown_r, ".-", color=COLOURS[0], ms=4, lw=0.8)
+    right.set(title="singular values of A over the first", xlabel="number")
+    right.grid(alpha=0.25)
+    return _png(figure)
+
+
+def _cumulative(axes: Axes, anatomy: Anatomy) -> None:
+    sizes = {"sum of norms": anatomy.norm_r, "sum of squares": anatomy.norm_r.square()}
+    for number, (name, size_r) in enumerate(sizes.items()):
+        total_r = size_r.sort(descending=True).values.cumsum(0).cpu().numpy()
+        percent = np.concatenate([[0], 100 * total_r / total_r[-1]])
+        axes.plot(percent, color=COLOURS[number], ls="-" if number == 0 else "--", label=name)
+    for share in SHARES:
+        axes.axhline(100 * share, color="gray", lw=0.7, ls=":")
+    axes.set(title="attention carried by the largest ranks, %", xlabel="ranks", ylim=(0, 105))
+    axes.legend(fontsize=8, loc="lower right")
+    axes.grid(alpha=0.25)
+
+
+def contributions(value_rk: Tensor, classes: Sequence[str]) -> bytes:
+    """Ranks across, classes down: what each class's score loses without each rank; and, since
+    ranks often do much the same, how each differs from the mean of all."""
+    value_kr = value_rk.T.cpu().numpy()
+    tall = 1.0 + min(12.0, 0.2 * len(classes))
+    figure = Figure(figsize=(12, 2 * tall), dpi=110, layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True)
+    about = "blue is for the class, red against"
+    _signed(above, value_kr, classes, f"change of the class's mean score: {about}")
+    rest_kr = value_kr - value_kr.mean(1, keepdims=True)
+    _signed(below, rest_kr, classes, "the same, less the mean of all ranks")
+    below.set_xlabel("rank")
+    return _png(figure)
+
+
+def _signed(axes: Axes, value_kr: NDArray[np.float32], classes: Sequence[str], title: str) -> None:
+    """Values of both signs on one scale around zero."""
+    most = float(np.abs(value_kr).max()) or 1.0
+    image = axes.imshow(
+        value_kr, cmap=CHANGE, vmin=-most, vmax=most, aspect="auto", interpolation="nearest"
+    )
+    axes.set_title(title)
+    if len(classes) <= MOST_NAMES:
+        axes.set_yticks(range(len(classes)), [_short(name) for name in classes], fontsize=8)
+    axes.figure.colorbar(image, ax=axes, pad=0.01)
+
+
+def bars(plots: Sequence[tuple[str, NDArray[np.float32]]]) -> bytes:
+    """Gates of channels or the like, each in its order, one plot below the other."""
+    figure = Figure(figsize=(12, 2.3 * len(plots)), dpi=110, layout="constrained")
+    all_axes = figure.subplots(len(plots), 1, squeeze=False)[:, 0]
+    for axes, (name, value_n) in zip(all_axes, plots, strict=True):
+        axes.bar(range(len(value_n)), value_n, color=COLOURS[0], width=1.0)
+        axes.set(title=name, ylim=(0, 1), xlim=(-0.5, len(value_n) - 0.5))
+        axes.grid(alpha=0.25)
+    return _png(figure)
+
+
+def in_rows(cells: Sequence[Cell], columns: int) -> list[list[Cell]]:
+    lines = math.ceil(len(cells) / columns)
+    return [list(cells[line * columns : (line + 1) * columns]) for line in range(lines)]
+
+
+def _short(name: str) -> str:
+    # A dollar sign would begin a formula.
+    name = name if len(name) <= 24 else name[:23] + "…"
+    return name.replace("$", r"\$")
+
+
+def _png(figure: Figure) -> bytes:
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png")
+    return buffer.getvalue()

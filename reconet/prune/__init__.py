@@ -1,0 +1,166 @@
+"""Fewer ranks: keep those that matter to a network's answers, and measure what that costs.
+
+cut.py       which ranks matter, and the network without the others    pure
+measure.py   networks side by side: size, products, time
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from reconet import recipe as recipes
+from reconet.data import open_dataset
+from reconet.data.dataset import Dataset
+from reconet.errors import DataError, OutputError, RecipeError
+from reconet.evaluate import evaluate
+from reconet.explain.source import shown
+from reconet.figures import score_figures
+from reconet.inside import reconstruction
+from reconet.models.trained import BEST, Trained, load_trained, save_trained
+from reconet.protocol import Protocol
+from reconet.prune.cut import best_ranks, cut, importance
+from reconet.prune.measure import Measured, measure
+from reconet.runtime import in_use
+from reconet.world import World, pick_device
+
+Progress = Callable[[str, int], Callable[[], None]]  # what is done, how often -> call after each
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pruning:
+    dataset: str
+    calibrated_on: str
+    pictures: int
+    protocol: str
+    importance: tuple[float, ...]
+    kept: dict[int, tuple[int, ...]]  # by the new rank: numbers of the old ranks
+    directories: tuple[str, ...]
+    networks: tuple[Measured, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def prune_run(
+    run: Path,
+    ranks: Sequence[int],
+    *,
+    split: str | None = None,
+    pictures: int = 64,
+    out: Path | None = None,
+    root: Path | None = None,
+    device: str = "auto",
+    progress: Progress = lambda text, total: lambda: None,
+) -> Pruning:
+    """Prune a trained network to each of `ranks`; every one becomes a directory like a run's."""
+    before = load_trained(run)
+    world = World(rank=0, size=1, device=pick_device(device))
+    before.model.to(world.device)
+    directories = _places(run, before, ranks, out)
+    data = before.recipe.data
+    scored = _open(before, data.val_split, root, run)
+    calibration = _open(before, split or data.train_split, root, run)
+    chosen = spread(len(calibration), pictures)
+    tick = progress("calibrate", len(chosen))
+    importance_r = importance(before.model, _pictures(calibration, chosen, before, world, tick))
+    kept = {rank: best_ranks(importance_r, rank) for rank in ranks}
+    networks = {"before": before} | {f"rank {r}": cut(before, kept[r]) for r in ranks}
+    protocol = Protocol.of(before.recipe.eval, data)
+    for name, network in networks.items():
+        tick = progress(f"score {name}", len(scored))
+        score = _scores(network, scored, world, protocol, tick)
+        networks[name] = replace(network, score=score)
+    paths = [run / BEST if run.is_dir() else run]
+    pruned = list(networks.values())[1:]
+    paths += [_save(one, place) for one, place in zip(pruned, directories, strict=True)]
+    return Pruning(
+        dataset=f"{data.name} {scored.split}, {len(scored)} pictures",
+        calibrated_on=f"{data.name} {calibration.split}",
+        pictures=len(chosen),
+        protocol=str(protocol),
+        importance=tuple(importance_r.tolist()),
+        kept=kept,
+        directories=tuple(map(str, directories)),
+        networks=tuple(measure(networks, paths, world.device)),
+    )
+
+
+def spread(length: int, count: int) -> list[int]:
+    """So many numbers below `length`, evenly over it; all of them if there are fewer."""
+    places = np.linspace(0, length - 1, min(count, length))
+    return [int(place) for place in np.unique(places.round())]
+
+
+def _open(before: Trained, split: str, root: Path | None, run: Path) -> Dataset:
+    data = before.recipe.data
+    dataset = open_dataset(data.name, split, root or data.root, data.options)
+    if dataset.info.classes != before.classes:
+        raise DataError(f"{run} knows other classes than {data.name} has.")
+    if len(dataset) == 0:
+        raise DataError(f"{data.name} has no pictures in split {split!r}.")
+    return dataset
+
+
+def _places(run: Path, before: Trained, ranks: Sequence[int], out: Path | None) -> list[Path]:
+    """Where the results go; what cannot be is said before anything is computed."""
+    rank = reconstruction(before.model).rank_logits_r.numel()
+    for wanted in ranks:
+        if not 1 <= wanted < rank:
+            raise RecipeError(f"--rank must be at least 1 and below {rank}, the rank of {run}.")
+    home = (run if run.is_dir() else run.parent).resolve()
+    if out is None:
+        places = [home.with_name(f"{home.name}-rank{wanted}") for wanted in ranks]
+    else:
+        places = [out] if len(ranks) == 1 else [out / f"rank{wanted}" for wanted in ranks]
+    for place in places:
+        if place.exists() and (not place.is_dir() or any(place.iterdir())):
+            raise OutputError(f"{place} is there and not empty; name another --out.")
+    return places
+
+
+def _pictures(
+    dataset: Dataset,
+    chosen: Iterable[int],
+    trained: Trained,
+    world: World,
+    tick: Callable[[], None],
+) -> Iterable[Tensor]:
+    for index in chosen:
+        yield shown(dataset[index].image_hwc, trained.recipe).to(world.device)
+        tick()
+
+
+def _scores(
+    trained: Trained, dataset: Dataset, world: World, protocol: Protocol, tick: Callable[[], None]
+) -> dict[str, float]:
+    count_kk = evaluate(
+        trained.model,
+        dataset,
+        world,
+        protocol=protocol,
+        forward=in_use(trained.model, world.device),
+        workers=trained.recipe.data.workers,
+        on_picture=tick,
+    )
+    return score_figures(count_kk.cpu(), trained.recipe.data.name, trained.classes)
+
+
+def _save(trained: Trained, directory: Path) -> Path:
+    """A directory like a run's. Its recipe begins from these weights: training it fine-tunes."""
+    path = directory / BEST
+    save_trained(
+        path,
+        trained.model,
+        trained.recipe,
+        classes=trained.classes,
+        palette=trained.palette,
+        step=trained.step,
+        score=trained.score,
+    )
+    train = trained.recipe.train.model_copy(update={"init_from": path.resolve()})
+    recipes.write(trained.recipe.model_copy(update={"train": train}), directory / "recipe.json")
+    return path

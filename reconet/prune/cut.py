@@ -1,0 +1,76 @@
+"""Fewer ranks: keep those that matter to a network's answers, and measure what that costs.
+
+A rank matters as much as the answers change without it: over pictures to learn from (the
+calibration), each rank is switched off in turn, and the change of the logits is squared and
+averaged, less its mean over classes, which no probability sees. Only what stands after the fusing
+convolution is computed again (inside.py).
+
+The kept ranks keep their lambda: softmax would make them sum to 1 again and so enlarge the
+attention. The sum that they had is stored beside them (`weight_sum`, option `pruned`).
+
+Dimensions: r rank, n the length of one axis.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from reconet.inside import look_inside, reconstruction
+from reconet.models.segmenter import Segmenter, build_model
+from reconet.models.trained import Trained, put_weights
+from reconet.recipe import Recipe
+
+CORE = "context.core."
+AXES = ("channel", "row", "column")
+
+
+def importance(model: Segmenter, images: Iterable[Tensor]) -> Tensor:
+    """importance_r: root mean square change of the logits without each rank."""
+    total_r, pictures = torch.zeros(reconstruction(model).rank_logits_r.numel()).double(), 0
+    for image_bchw in images:
+        inside = look_inside(model, image_bchw)
+        every_r = torch.ones(inside.rank, device=image_bchw.device)
+        fused_bchw = inside.rest_bchw + inside.contribution(every_r)
+        whole_bkij = inside.finish(fused_bchw)
+        for rank in range(inside.rank):
+            change_bkij = inside.finish(fused_bchw - inside.part(rank)) - whole_bkij
+            change_bkij -= change_bkij.mean(1, keepdim=True)
+            total_r[rank] += change_bkij.double().square().mean().cpu()
+        pictures += 1
+    return (total_r / max(1, pictures)).sqrt()
+
+
+def best_ranks(importance_r: Tensor, count: int) -> tuple[int, ...]:
+    """The most important ones, in the order in which they are in the network."""
+    best = importance_r.argsort(descending=True, stable=True)[:count]
+    return tuple(sorted(best.tolist()))
+
+
+def cut(trained: Trained, kept: Sequence[int]) -> Trained:
+    """The same network with only some of its ranks, each with the lambda that it had."""
+    model = trained.model
+    core = reconstruction(model)
+    state = dict(model.state_dict())
+    for axis in AXES:
+        name = f"{CORE}{axis}.linear.weight"
+        by_rank = state[name].unflatten(0, (core.rank_logits_r.numel(), -1))
+        state[name] = by_rank[list(kept)].flatten(0, 1)
+    state[f"{CORE}rank_logits_r"] = core.rank_logits_r.detach()[list(kept)]
+    weight_r = core.rank_logits_r.detach().softmax(dim=0)
+    if core.weight_sum is not None:
+        weight_r = weight_r * core.weight_sum
+    state[f"{CORE}weight_sum"] = weight_r[list(kept)].sum()
+    recipe = smaller(trained.recipe, len(kept))
+    result = build_model(recipe, len(trained.classes), pretrained=False)
+    put_weights(result, state, Path("the network before"))
+    return replace(trained, model=result.eval().to(weight_r.device), recipe=recipe)
+
+
+def smaller(recipe: Recipe, rank: int) -> Recipe:
+    """The recipe of the network that `cut` makes."""
+    options = {key: value for key, value in recipe.model.options.items() if key != "rank"}
+    changed = {"rank": rank, "options": options | {"pruned": True}}
+    return recipe.model_copy(update={"model": recipe.model.model_copy(update=changed)})

@@ -1,0 +1,82 @@
+"""Networks side by side: size on disk, parameters, products, and time as a ratio."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import torch
+from torch import Tensor
+
+from reconet.cost import model_cost
+from reconet.inside import look_inside, reconstruction
+from reconet.models.trained import Trained
+from reconet.runtime import in_use
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A network before or after; times are ratios to the network before, taken in turns."""
+
+    name: str
+    rank: int
+    figures: dict[str, float]
+    params: int  # in use: without the auxiliary head
+    core_params: int
+    file_bytes: int
+    macs: int  # of one training crop
+    core_macs: int
+    time: float
+    core_time: float
+
+
+def measure(
+    networks: Mapping[str, Trained], paths: Sequence[Path], device: torch.device
+) -> Iterable[Measured]:
+    """Networks by name, the first of which is the one that times are compared with."""
+    first = next(iter(networks.values()))
+    crop = first.recipe.data.crop
+    image_bchw = torch.zeros(1, 3, *crop, dtype=torch.uint8, device=device)
+    x_bchw = look_inside(first.model, image_bchw).x_bchw
+    forwards = {n: _call(in_use(one.model, device), image_bchw) for n, one in networks.items()}
+    cores = {
+        name: _call(torch.no_grad()(reconstruction(one.model)), x_bchw)
+        for name, one in networks.items()
+    }
+    times, core_times = in_turns(forwards, 7), in_turns(cores, 15)
+    for (name, one), path in zip(networks.items(), paths, strict=True):
+        cost = model_cost(one.model, crop)
+        core = next(part for part in cost.parts if part.name == "core")
+        yield Measured(
+            name=name,
+            rank=reconstruction(one.model).rank_logits_r.numel(),
+            figures=one.score,
+            params=cost.total.params,
+            core_params=core.params,
+            file_bytes=path.stat().st_size,
+            macs=cost.total.macs,
+            core_macs=core.macs,
+            time=times[name],
+            core_time=core_times[name],
+        )
+
+
+def _call(function: Callable[[Tensor], Tensor], value: Tensor) -> Callable[[], object]:
+    return lambda: function(value)
+
+
+def in_turns(calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Median over rounds of each call's time over that of the first, so that noise meets all."""
+    first = next(iter(calls))
+    ratios: dict[str, list[float]] = {name: [] for name in calls}
+    for round_number in range(repeats + 1):
+        seconds = {}
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            seconds[name] = time.perf_counter() - start
+        if round_number > 0:  # the first round warms up
+            for name in calls:
+                ratios[name].append(seconds[name] / seconds[first])
+    return {name: median(values) for name, values in ratios.items()}
