@@ -16,7 +16,7 @@ from reconet import recipe as recipes
 from reconet.data import open_dataset
 from reconet.data.dataset import Dataset
 from reconet.errors import DataError, OutputError, RecipeError
-from reconet.evaluate import evaluate
+from reconet.evaluate import confusion_of
 from reconet.explain.source import shown
 from reconet.figures import score_figures
 from reconet.inside import reconstruction
@@ -137,12 +137,12 @@ def _pictures(
 def _scores(
     trained: Trained, dataset: Dataset, world: World, protocol: Protocol, tick: Callable[[], None]
 ) -> dict[str, float]:
-    count_kk = evaluate(
-        trained.model,
+    count_kk = confusion_of(
+        in_use(trained.model, world.device),
+        len(trained.classes),
         dataset,
         world,
         protocol=protocol,
-        forward=in_use(trained.model, world.device),
         workers=trained.recipe.data.workers,
         on_picture=tick,
     )
