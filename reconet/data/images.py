@@ -113,9 +113,7 @@ def _opened(path: Path) -> Iterator[tuple[bytes, Image.Image]]:
 
 
 @contextmanager
-def _unpacked(
-    data: bytes, name: Path | str, max_pixels: int = MAX_PIXELS
-) -> Iterator[Image.Image]:
+def _unpacked(data: bytes, name: Path | str, max_pixels: int = MAX_PIXELS) -> Iterator[Image.Image]:
     try:
         if not data:
             raise DataError(f"{name} is empty.")
