@@ -16,7 +16,7 @@ ROWS = [
     {"cpu", "losses", "world", "resampling", "figures"},
     {"protocol", "submit"},
     {"inference"},
-    {"cost", "runtime"},
+    {"cost", "inside", "runtime"},
     {"evaluate", "predict", "sheet"},
     {"bench", "bench_data", "bench_evaluate", "cost_paper", "engine"},
     {"bench_plot", "bench_train", "report", "serve"},
