@@ -56,12 +56,12 @@ def serve(
     from reconet.predict import Predictor
 
     limits = Limits(upload_bytes=upload_bytes, pixels=pixels, waiting=queue)
-    listener = listen(host, port)  # before the network is read: a taken port is soon said
-    with busy("opening the network ..."):
-        # Who opens the server to other machines does not know by which names they call it.
-        hosts = LOOPBACK if host in LOOPBACK else ()
-        app = create_app(Predictor.from_run(run, device=device), limits, hosts=hosts)
-    answer(app, listener, show=open_)
+    with listen(host, port) as listener:  # before the network is read: a taken port is soon said
+        with busy("opening the network ..."):
+            # Who opens the server to other machines does not know by which names they call it.
+            hosts = LOOPBACK if host in LOOPBACK else ()
+            app = create_app(Predictor.from_run(run, device=device), limits, hosts=hosts)
+        answer(app, listener, show=open_)
 
 
 def parse_amount(text: str, option: str) -> int:

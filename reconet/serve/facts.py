@@ -33,9 +33,7 @@ def model_info(predictor: Predictor, limits: Limits) -> ModelInfo:
         params=cost.total.params if cost else None,
         macs=cost.total.macs if cost else None,
         score=network.score,
-        recipe=recipe.model_dump(
-            mode="json", exclude={"data": {"root"}}
-        ),
+        recipe=recipe.model_dump(mode="json", exclude={"data": {"root"}}),
         facts=_facts(predictor, cost),
         limits=LimitsShown(upload_bytes=limits.upload_bytes, pixels=limits.pixels),
     )

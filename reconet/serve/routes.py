@@ -148,7 +148,10 @@ def add_ranks(app: FastAPI, desk: Desk) -> None:
             explorer = desk.explorer(picture)
             both = zip(explorer.weights(), explorer.shares(), strict=True)
             found = [schemas.Rank(rank=r, weight=w, share=s) for r, (w, s) in enumerate(both)]
-            return schemas.Ranks(ranks=sorted(found, key=lambda one: -one.share))
+            return schemas.Ranks(
+                ranks=sorted(found, key=lambda one: -one.share),
+                hover_png=base64(hover_png(explorer.whole)),
+            )
 
         answer = await desk.ask(request, work)
         desk.pictures.trim()

@@ -37,6 +37,7 @@ class Rank(BaseModel):
 
 class Ranks(BaseModel):
     ranks: list[Rank] = Field(description="largest share first")
+    hover_png: str = Field(description="what changes are counted from: all ranks, one scale")
 
 
 class SwitchedOff(BaseModel):

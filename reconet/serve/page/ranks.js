@@ -7,7 +7,9 @@ export function loadRanks() {
   return latest(async (signal) => {
     $("changed").textContent = "Looking inside ...";
     try {
-      state.ranks = (await ask(`/api/pictures/${state.id}/ranks`, { signal })).ranks;
+      const told = await ask(`/api/pictures/${state.id}/ranks`, { signal });
+      state.ranks = told.ranks;
+      state.baseline = pixels(await image(`data:image/png;base64,${told.hover_png}`));
     } catch (error) {
       if (error.name !== "AbortError") $("ranks").hidden = true;
       throw error;

@@ -12,8 +12,9 @@ export const state = {
   id: null, // the name of the picture at the server
   width: 0, height: 0,
   picture: null, heat: null, // images to draw
-  original: null, // class and probability of each pixel with all ranks ...
-  shown: null, // ... and with those that are on
+  original: null, // class and probability of each pixel, as predicted ...
+  baseline: null, // ... as the rank explorer has them with all ranks, at one scale ...
+  shown: null, // ... and with the ranks that are on
   hidden: new Set(), // classes that are not drawn
   ranks: [], off: new Set(), // strongest first; numbers of those switched off
   at: null, // the pixel that is read: [x, y]
@@ -21,7 +22,7 @@ export const state = {
 
 export function begin(told, picture, found) {
   Object.assign(state, { id: told.id, width: told.view_width, height: told.view_height, picture });
-  Object.assign(state, { original: found, shown: found, heat: null, ranks: [], at: null });
+  Object.assign(state, { original: found, baseline: found, shown: found, heat: null, ranks: [], at: null });
   state.off.clear();
   for (const each of [canvas, tint]) [each.width, each.height] = [state.width, state.height];
   // As large as fits into the column and the window, but no blow-up of tiny pictures beyond 6 times.
@@ -72,10 +73,10 @@ function legendLine(k, share) {
 
 export function paint() {
   const brush = tint.getContext("2d"), sheet = brush.createImageData(state.width, state.height);
-  const { shown, original, hidden } = state, onlyChanged = $("only-changed").checked;
+  const { shown, baseline, hidden } = state, onlyChanged = $("only-changed").checked;
   for (let i = 0; i < shown.length; i += 4) {
     const k = shown[i];
-    if (hidden.has(k) || (onlyChanged && k === original[i])) continue;
+    if (hidden.has(k) || (onlyChanged && k === baseline[i])) continue;
     [sheet.data[i], sheet.data[i + 1], sheet.data[i + 2]] = model.classes[k].colour;
     sheet.data[i + 3] = 255;
   }
