@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import FastAPI, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from starlette.requests import ClientDisconnect
 
 from reconet import __version__
 from reconet.predict import Predictor
@@ -76,8 +77,9 @@ def _add_errors(app: FastAPI) -> None:
         detail = "too many pictures are waiting already; try again in a moment."
         return JSONResponse({"detail": detail}, 503, {"Retry-After": "2"})
 
+    @app.exception_handler(ClientDisconnect)
     @app.exception_handler(GoneError)
-    async def gone(_request: Request, _error: GoneError) -> Response:
+    async def gone(_request: Request, _error: Exception) -> Response:
         return Response(status_code=499)  # nobody reads it
 
     @app.exception_handler(RequestValidationError)

@@ -27,7 +27,7 @@ def make_run(directory: Path, *settings: str) -> Path:
     if isinstance(model.context, RecoNet) and isinstance(model.context.core, TensorReconstruction):
         with torch.no_grad():
             model.context.core.rank_logits_r[2] = 8
-            model.context.fuse[0].weight.chunk(3, dim=1)[1].mul_(8)
+            model.context.fuse.get_parameter("0.weight").chunk(3, dim=1)[1].mul_(8)
     directory.mkdir(parents=True, exist_ok=True)
     save_trained(
         directory / BEST,

@@ -11,6 +11,7 @@ function send(file) {
   }
   return latest(async (signal, current) => {
     $("status").textContent = "Segmenting ...";
+    delete document.body.dataset.explored;
     const headers = { "Content-Type": file.type || "application/octet-stream" };
     const told = await ask("/api/pictures", { method: "POST", body: file, headers, signal }).catch((error) => {
       if (current()) $("status").textContent = "";

@@ -23,6 +23,7 @@ export function loadRanks() {
     $("kept").max = $("one").max = state.ranks.length;
     $("one").value = 1;
     showRanks();
+    document.body.dataset.explored = state.id;
   });
 }
 
