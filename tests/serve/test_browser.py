@@ -17,7 +17,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
-from tests.serve.launch import ROOT, Server, serving
+from tests.serve.launch import ROOT, Server
 from tests.serve.small import EVIL, picture, png
 
 DRIVER = shutil.which("chromedriver")
@@ -88,12 +88,6 @@ class Page:
             if event["method"] == "Network.requestWillBeSent"
         ]
         return {urlsplit(url).netloc for url in urls if not url.startswith("data:")}
-
-
-@pytest.fixture(scope="module")
-def server(run: Path) -> Iterator[Server]:
-    with serving(run, "--max-upload=1MB") as one:
-        yield one
 
 
 @pytest.fixture(scope="module")
@@ -194,9 +188,9 @@ def test_problems_are_said_in_the_page_and_names_are_only_text(page: Page, tmp_p
     page.id("file").send_keys(str(garbage))
     page.until(lambda: "cannot read the picture" in page.id("problem").text)
     large = tmp_path / "large.png"
-    large.write_bytes(bytes(2_000_000))
+    large.write_bytes(bytes(3_000_000))
     page.id("file").send_keys(str(large))
-    page.until(lambda: "at most 1.0 MB" in page.id("problem").text)
+    page.until(lambda: "at most 2.0 MB" in page.id("problem").text)
     page.shoot("7-problem")
     page.css("#examples button")[0].click()
     page.explored()

@@ -5,7 +5,6 @@ import socket
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import httpx
 import numpy as np
@@ -13,18 +12,12 @@ import psutil
 import pytest
 
 from reconet.predict import Predictor
-from tests.serve.launch import Server, serving
+from tests.serve.conftest import WAITING
+from tests.serve.launch import Server
 from tests.serve.small import picture, png, unpacked
 
 PNG = {"Content-Type": "image/png"}
 SIZES = ((48, 80), (64, 64), (90, 40), (300, 500))
-WAITING = 8
-
-
-@pytest.fixture(scope="module")
-def server(run: Path) -> Iterator[Server]:
-    with serving(run, f"--queue={WAITING}", "--max-upload=2MB", "--max-pixels=4M") as one:
-        yield one
 
 
 def post(url: str, body: bytes) -> httpx.Response:
