@@ -20,9 +20,14 @@ def test_who_finds_no_place_is_turned_away_at_once_and_places_come_back() -> Non
     async def story() -> None:
         jobs, go, done = Jobs(waiting=2), threading.Event(), list[int]()
 
+        def work(number: int) -> int:
+            assert go.wait(30)
+            done.append(number)
+            return number
+
         async def ask(number: int) -> int:
             async with jobs.place():
-                return await jobs.run(lambda: (go.wait(30) and done.append(number)) or number, here)
+                return await jobs.run(lambda: work(number), here)
 
         asked = [asyncio.create_task(ask(number)) for number in range(3)]
         await asyncio.sleep(0.05)
