@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from reconet import __version__
-from reconet.cli import benches, costs, datasets, explains, recipes, reports, runs
+from reconet.cli import benches, costs, datasets, explains, recipes, reports, runs, serves
 from reconet.errors import EchoError, ReconetError
 
 Verb = Callable[..., None]
@@ -25,6 +25,7 @@ VERBS: dict[str, Verb] = {
     "report": reports.report,
     "explain": explains.explain,
     "prune": explains.prune,
+    "serve": serves.serve,
     "cost": costs.cost,
 }
 GROUPS: dict[str, tuple[str, dict[str, Verb]]] = {

@@ -3,8 +3,9 @@
 Whatever is wrong with a file, missing, cut off, not a picture, or a small file that unpacks to
 gigabytes, it is a DataError of one line that names the file.
 
-EXIF orientation is *not* applied: the label files of the public datasets are in the raw order of
-pixels, and turning the picture alone would tear the pair apart.
+EXIF orientation is *not* applied to files of a dataset: the label files of the public datasets are
+in the raw order of pixels, and turning the picture alone would tear the pair apart. A picture that
+somebody shows us (`decode_image`) has no label file, and is turned as its camera says.
 
 JPEGs and RGB PNGs are decoded by OpenCV, which is faster than Pillow and gives the same pixels;
 labels by Pillow, which knows palettes. OpenCV returns a cut-off JPEG half grey without a word, so
@@ -20,7 +21,7 @@ from typing import Any
 import cv2
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from reconet.errors import DataError, MissingExtraError
 from reconet.files import write_atomic
@@ -32,6 +33,10 @@ JPEG_END = b"\xff\xd9"
 
 # It writes about broken files to stderr; we say it ourselves, once.
 cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+
+
+class TooManyPixelsError(DataError):
+    """A picture is larger than its reader allows, whatever the size of its file."""
 
 
 def read_image(path: Path) -> NDArray[np.uint8]:
@@ -47,6 +52,12 @@ def read_image(path: Path) -> NDArray[np.uint8]:
             if image_hwc is not None:
                 return np.asarray(image_hwc, np.uint8)
         return _to_rgb(path, image)
+
+
+def decode_image(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
+    """A picture that came as bytes, as RGB, image_hwc, turned as its EXIF orientation says."""
+    with _unpacked(data, name, max_pixels) as image:
+        return _to_rgb(name, ImageOps.exif_transpose(image))
 
 
 def read_index(path: Path) -> NDArray[np.uint8]:
@@ -98,23 +109,33 @@ def _opened(path: Path) -> Iterator[tuple[bytes, Image.Image]]:
     """The bytes of a file and the picture in it, not decoded yet; any failure as a DataError."""
     try:
         data = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {_reason(error)}.") from error
+    with _unpacked(data, path) as image:
+        yield data, image
+
+
+@contextmanager
+def _unpacked(data: bytes, name: Path | str, max_pixels: int = MAX_PIXELS) -> Iterator[Image.Image]:
+    try:
         if not data:
-            raise DataError(f"{path} is empty.")
+            raise DataError(f"{name} is empty.")
         with Image.open(BytesIO(data), formats=FORMATS) as image:
-            if image.width * image.height > MAX_PIXELS:
+            if image.width * image.height > max_pixels:
                 raise Image.DecompressionBombError
-            yield data, image
+            yield image
     except DataError:
         raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        reason = f"it unpacks to more than {max_pixels:,} pixels (a decompression bomb?)"
+        raise TooManyPixelsError(f"cannot read {name}: {reason}.") from error
     except Exception as error:  # Pillow raises nearly anything about bytes that it does not expect
-        raise DataError(f"cannot read {path}: {_reason(error)}.") from error
+        raise DataError(f"cannot read {name}: {_reason(error)}.") from error
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, UnidentifiedImageError):
         return f"it is no picture of a known format ({', '.join(FORMATS)})"
-    if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning):
-        return f"it unpacks to more than {MAX_PIXELS:,} pixels (a decompression bomb?)"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return " ".join(str(error).split()).rstrip(".") or type(error).__name__
@@ -125,7 +146,7 @@ def _ends_well(image_format: str | None, data: bytes) -> bool:
     return image_format != "JPEG" or data.endswith(JPEG_END)
 
 
-def _to_rgb(path: Path, image: Image.Image) -> NDArray[np.uint8]:
+def _to_rgb(path: Path | str, image: Image.Image) -> NDArray[np.uint8]:
     if image.mode == "F":
         raise DataError(f"{path} holds floating-point samples; save it with 8 or 16 bits.")
     if image.mode.startswith("I"):  # 16 bits, or 32 that hold 16

@@ -1,0 +1,106 @@
+// The rank explorer: which ranks of the attention are on, and what the network says with those.
+
+import { $, ask, image, latest } from "./asking.js";
+import { describe, draw, make, percent, pixels, state } from "./view.js";
+
+export function loadRanks() {
+  return latest(async (signal) => {
+    $("changed").textContent = "Looking inside ...";
+    try {
+      const told = await ask(`/api/pictures/${state.id}/ranks`, { signal });
+      state.ranks = told.ranks;
+      state.baseline = pixels(await image(`data:image/png;base64,${told.hover_png}`));
+    } catch (error) {
+      if (error.name !== "AbortError") $("ranks").hidden = true;
+      throw error;
+    }
+    $("switches").replaceChildren(...state.ranks.map(({ rank, share }, place) => {
+      const button = make("button", { type: "button", textContent: rank, title: `${percent(share)} of A * X` });
+      button.setAttribute("aria-label", `rank ${rank}, ${percent(share)}`);
+      button.addEventListener("click", () => { choose(place); flip(rank); });
+      return button;
+    }));
+    $("kept").max = $("one").max = state.ranks.length;
+    $("one").value = 1;
+    showRanks();
+    document.body.dataset.explored = state.id;
+  });
+}
+
+function showRanks(told = null) {
+  const { ranks, off } = state, place = $("one").valueAsNumber - 1, one = ranks[place];
+  [...$("switches").children].forEach((button, i) => {
+    button.setAttribute("aria-pressed", !off.has(ranks[i].rank));
+    button.classList.toggle("at", i === place);
+  });
+  $("kept").value = ranks.length - off.size;
+  $("kept-shown").textContent = `${ranks.length - off.size} of ${ranks.length} on`;
+  $("one-shown").textContent = `rank ${one.rank}`;
+  $("one-about").textContent = `${percent(one.share)} of A * X in this picture, λ = ${one.weight.toPrecision(3)}`;
+  $("toggle").textContent = off.has(one.rank) ? "Switch it on" : "Switch it off";
+  $("changed").textContent = told ? changes(told) : "All ranks are on.";
+}
+
+function changes({ changed, pixels, by_class }) {
+  const most = by_class.map((one) => [one.gained - one.lost, one.name])
+    .sort((a, b) => Math.abs(b[0]) - Math.abs(a[0])).slice(0, 3).filter(([n]) => n);
+  const signed = most.map(([n, name]) => `${name} ${n > 0 ? "+" : "−"}${Math.abs(n).toLocaleString("en")}`);
+  const where = signed.length ? `: ${signed.join(", ")}` : "";
+  return `${changed.toLocaleString("en")} of ${pixels.toLocaleString("en")} pixels changed (${percent(changed / pixels)})${where}.`;
+}
+
+export function switchRanks() {
+  showRanksSoon();
+  return latest(async (signal, current) => {
+    await new Promise((resolve) => setTimeout(resolve, 80)); // a slider sends many values
+    if (!current()) return;
+    if (!state.off.size) {
+      state.shown = state.original;
+      showRanks();
+      return describe();
+    }
+    const told = await ask(`/api/pictures/${state.id}/ranks`, {
+      method: "POST", signal, body: JSON.stringify({ off: [...state.off] }),
+      headers: { "Content-Type": "application/json" },
+    });
+    const found = pixels(await image(`data:image/png;base64,${told.hover_png}`));
+    if (!current()) return;
+    state.shown = found;
+    showRanks(told);
+    describe();
+  });
+}
+
+function showRanksSoon() {
+  const before = $("changed").textContent;
+  showRanks();
+  $("changed").textContent = before; // until the answer is there
+}
+
+export function flip(rank) {
+  state.off.has(rank) ? state.off.delete(rank) : state.off.add(rank);
+  switchRanks();
+}
+
+export function keep(wanted) {
+  state.off = new Set(state.ranks.filter((one, place) => !wanted(one.rank, place)).map((one) => one.rank));
+  switchRanks();
+}
+
+export const chosen = () => state.ranks[$("one").valueAsNumber - 1].rank;
+
+export function choose(place) {
+  $("one").value = place + 1;
+  showRanksSoon();
+  loadHeat();
+}
+
+export function loadHeat() {
+  if (!$("heat").checked) return draw();
+  const rank = chosen();
+  return latest(async (_signal, current) => {
+    const heat = await image(`/api/pictures/${state.id}/heat/${rank}.png`);
+    if (current()) state.heat = heat;
+    draw();
+  });
+}

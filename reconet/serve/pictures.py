@@ -1,0 +1,54 @@
+"""The last few pictures that the page has sent, so that it can ask more about them.
+
+Nothing is written to a disk. Names are random: who does not know one cannot ask for its picture.
+"""
+
+import secrets
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from reconet.data.dataset import Image
+from reconet.serve.explore import Explorer
+from reconet.serve.segment import Map
+
+
+@dataclass(kw_only=True, eq=False)
+class Picture:
+    """What the page sees of a picture; the original is not kept."""
+
+    image_hwc: Image
+    found: Map
+    explorer: Explorer | None = None  # from the first question about ranks on
+
+    @property
+    def nbytes(self) -> int:
+        inside = self.explorer.nbytes if self.explorer else 0
+        return self.image_hwc.nbytes + self.found.nbytes + inside
+
+
+class Pictures:
+    """Forgets those not asked about for longest, when there are too many or they are too large."""
+
+    def __init__(self, *, most: int, most_bytes: int) -> None:
+        self.most, self.most_bytes = most, most_bytes
+        self._by_name: OrderedDict[str, Picture] = OrderedDict()
+
+    def add(self, picture: Picture) -> str:
+        name = secrets.token_urlsafe(12)
+        self._by_name[name] = picture
+        self.trim()
+        return name
+
+    def get(self, name: str) -> Picture | None:
+        if name in self._by_name:
+            self._by_name.move_to_end(name)
+        return self._by_name.get(name)
+
+    def trim(self) -> None:
+        """To be called when a picture has grown, too. The newest stays, whatever its size."""
+        while len(self._by_name) > 1 and self._too_much():
+            self._by_name.popitem(last=False)
+
+    def _too_much(self) -> bool:
+        held = sum(picture.nbytes for picture in self._by_name.values())
+        return len(self._by_name) > self.most or held > self.most_bytes

@@ -1,0 +1,189 @@
+"""The interface: segment a picture, remember one, ask about its ranks.
+
+Each route takes a request apart, lets a worker do the work, and puts an answer together.
+"""
+
+import time
+from typing import Annotated, Any
+
+from fastapi import FastAPI, HTTPException, Path, Query, Request, Response
+
+from reconet.data.dataset import Image
+from reconet.data.draw import overlay as tinted
+from reconet.serve import schemas
+from reconet.serve.desk import Desk, switched
+from reconet.serve.explore import heat_png, rank_of
+from reconet.serve.pictures import Picture
+from reconet.serve.segment import base64, encoded, hover_png, index_png, segment, shrunk
+from reconet.serve.uploads import FIELD, TYPES
+
+Statuses = dict[int | str, dict[str, Any]]
+PICTURE_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            **{kind: {"schema": {"type": "string", "format": "binary"}} for kind in TYPES},
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": [FIELD],
+                    "properties": {FIELD: {"type": "string", "format": "binary"}},
+                }
+            },
+        },
+    }
+}
+PROBLEMS: Statuses = {
+    status: {"model": schemas.Problem, "description": what}
+    for status, what in {
+        404: "no such picture, rank or example; pictures are forgotten after a while",
+        408: "the upload did not arrive in time",
+        413: "too many bytes or pixels",
+        415: "not a type of picture",
+        422: "not a readable picture, or a wrong parameter",
+        503: "all places in the line are taken: try again after Retry-After seconds",
+    }.items()
+}
+PNG: dict[str, Any] = {"content": {"image/png": {}}}
+UPLOAD: Statuses = {status: PROBLEMS[status] for status in (408, 413, 415, 422, 503)}
+ASKED: Statuses = {status: PROBLEMS[status] for status in (404, 413, 422, 503)}
+Name = Annotated[str, Path(max_length=40, pattern="^[A-Za-z0-9_-]+$")]
+
+
+def add_segment(app: FastAPI, desk: Desk) -> None:
+    @app.post(
+        "/api/segment",
+        response_model=schemas.Segmentation,
+        responses={200: PNG, **UPLOAD},
+        openapi_extra=PICTURE_BODY,
+    )
+    async def segment_picture(
+        request: Request,
+        overlay: Annotated[
+            float | None,
+            Query(ge=0, le=1, description="answer with the picture, tinted this much, as PNG"),
+        ] = None,
+    ) -> Any:
+        """Segment a picture. Accept: application/json (default), or image/png for class numbers."""
+        as_png = wants_png(request.headers.get("accept", ""))
+
+        def answer(image_hwc: Image) -> Response | schemas.Segmentation:
+            begin = time.perf_counter()
+            label_hw = segment(desk.predictor, image_hwc).label_hw
+            palette = desk.predictor.network.palette
+            if overlay is not None:
+                mixed_hwc = tinted(image_hwc, label_hw, palette, overlay)
+                return Response(encoded(".png", mixed_hwc), media_type="image/png")
+            png = index_png(label_hw, palette)
+            if as_png:
+                return Response(png, media_type="image/png")
+            return schemas.Segmentation(
+                width=label_hw.shape[1],
+                height=label_hw.shape[0],
+                classes=desk.shares(label_hw),
+                labels_png=base64(png),
+                seconds=time.perf_counter() - begin,
+            )
+
+        return await desk.upload(request, answer)
+
+
+def add_pictures(app: FastAPI, desk: Desk) -> None:
+    @app.post(
+        "/api/pictures",
+        response_model=schemas.Uploaded,
+        responses=UPLOAD,
+        openapi_extra=PICTURE_BODY,
+        status_code=201,
+    )
+    async def add_picture(request: Request) -> Any:
+        """Segment a picture and remember it for a while, for the questions below."""
+
+        def answer(image_hwc: Image) -> tuple[Picture, dict[str, Any]]:
+            begin = time.perf_counter()
+            found = segment(desk.predictor, image_hwc)
+            picture = Picture(image_hwc=shrunk(image_hwc), found=found.view())
+            return picture, {
+                "width": image_hwc.shape[1],
+                "height": image_hwc.shape[0],
+                "view_width": picture.image_hwc.shape[1],
+                "view_height": picture.image_hwc.shape[0],
+                "classes": desk.shares(found.label_hw),
+                "seconds": time.perf_counter() - begin,
+            }
+
+        picture, told = await desk.upload(request, answer)
+        return schemas.Uploaded(id=desk.pictures.add(picture), **told)
+
+    @app.get(
+        "/api/pictures/{name}/picture.jpg",
+        response_class=Response,
+        responses={200: {"content": {"image/jpeg": {}}}, 404: PROBLEMS[404]},
+    )
+    def picture_jpg(name: Name) -> Response:
+        """The picture as the page sees it: upright, and not larger than a screen."""
+        data = encoded(".jpg", desk.picture(name).image_hwc)
+        return Response(data, media_type="image/jpeg")
+
+    @app.get(
+        "/api/pictures/{name}/hover.png",
+        response_class=Response,
+        responses={200: PNG, 404: PROBLEMS[404]},
+    )
+    def hover(name: Name) -> Response:
+        """Red: the class of each pixel, green: its probability in 255ths."""
+        return Response(hover_png(desk.picture(name).found), media_type="image/png")
+
+
+def add_ranks(app: FastAPI, desk: Desk) -> None:
+    rank = rank_of(desk.predictor.network.model)
+    names = desk.predictor.network.classes
+
+    @app.get("/api/pictures/{name}/ranks", response_model=schemas.Ranks, responses=ASKED)
+    async def ranks(request: Request, name: Name) -> Any:
+        """The ranks of the attention, by what they contribute to this picture."""
+        picture = desk.picture(name)
+
+        def work() -> schemas.Ranks:
+            explorer = desk.explorer(picture)
+            both = zip(explorer.weights(), explorer.shares(), strict=True)
+            found = [schemas.Rank(rank=r, weight=w, share=s) for r, (w, s) in enumerate(both)]
+            return schemas.Ranks(
+                ranks=sorted(found, key=lambda one: -one.share),
+                hover_png=base64(hover_png(explorer.whole)),
+            )
+
+        answer = await desk.ask(request, work)
+        desk.pictures.trim()
+        return answer
+
+    @app.post("/api/pictures/{name}/ranks", response_model=schemas.Switched, responses=ASKED)
+    async def switch(request: Request, name: Name, wanted: schemas.SwitchedOff) -> Any:
+        """The segmentation with some ranks switched off, and what that changes."""
+        picture, off = desk.picture(name), set(wanted.off)
+        if any(not 0 <= one < rank for one in off):
+            raise HTTPException(422, f"ranks go from 0 to {rank - 1}.")
+        answer = await desk.ask(request, lambda: switched(desk.explorer(picture), off, names))
+        desk.pictures.trim()
+        return answer
+
+    @app.get(
+        "/api/pictures/{name}/heat/{number}.png",
+        response_class=Response,
+        responses={200: PNG, **ASKED},
+    )
+    async def heat(
+        request: Request, name: Name, number: Annotated[int, Path(ge=0, lt=rank)]
+    ) -> Response:
+        """Where one rank re-weights the picture: dark is not at all."""
+        picture = desk.picture(name)
+        png = await desk.ask(request, lambda: heat_png(desk.explorer(picture).heat(number)))
+        desk.pictures.trim()
+        return Response(png, media_type="image/png")
+
+
+def wants_png(accept: str) -> bool:
+    """Whether image/png is asked for, and JSON is not asked for before it."""
+    kinds = [part.split(";")[0].strip().lower() for part in accept.split(",")]
+    known = [kind for kind in kinds if kind in ("image/png", "image/*", "application/json")]
+    return bool(known) and known[0] != "application/json"

@@ -1,0 +1,66 @@
+"""The picture in a request: the body itself, or the field `picture` of a form."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from reconet.data.images import TooManyPixelsError, decode_image
+from reconet.errors import DataError
+
+FIELD = "picture"
+TYPES = (
+    *("image/jpeg", "image/png", "image/webp", "image/bmp", "image/tiff", "image/gif"),
+    *("image/x-portable-pixmap", "image/x-portable-graymap", "application/octet-stream"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a server takes upon itself."""
+
+    upload_bytes: int = 20_000_000
+    pixels: int = 25_000_000
+    waiting: int = 16  # requests in line behind the one that is worked on
+    read_seconds: float = 60.0  # in which a request must have arrived
+    kept_pictures: int = 8
+    kept_bytes: int = 2**29
+
+
+async def read_picture(request: Request) -> bytes:
+    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if kind in TYPES:
+        return await request.body()
+    if kind == "multipart/form-data":
+        return await _field(request)
+    raise HTTPException(
+        415,
+        f"cannot read {kind or 'a body without Content-Type'}; send a picture as {TYPES[0]}, "
+        f"{TYPES[1]} or the like, or as field `{FIELD}` of multipart/form-data.",
+    )
+
+
+async def _field(request: Request) -> bytes:
+    try:
+        async with request.form(max_files=1, max_fields=8) as form:
+            picture = form.get(FIELD)
+            if isinstance(picture, UploadFile):
+                return await picture.read()
+    except HTTPException as error:
+        if error.status_code == 400:  # the form itself is broken
+            raise HTTPException(422, f"cannot read the form: {error.detail}") from error
+        raise
+    raise HTTPException(422, f"the form has no file in a field `{FIELD}`.")
+
+
+def decode(data: bytes, limits: Limits) -> NDArray[np.uint8]:
+    """image_hwc, or the status that says what is wrong with it."""
+    try:
+        return decode_image(data, "the picture", limits.pixels)
+    except TooManyPixelsError as error:
+        raise HTTPException(413, str(error)) from error
+    except DataError as error:
+        raise HTTPException(422, str(error)) from error

@@ -1,0 +1,37 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from reconet.predict import Predictor
+from reconet.serve.app import create_app
+from reconet.serve.uploads import Limits
+from tests.serve.launch import Server, serving
+from tests.serve.small import make_run
+
+LIMITS = Limits(upload_bytes=200_000, pixels=100_000, waiting=2, read_seconds=5, kept_pictures=3)
+WAITING = 8  # in the line of the real server
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_run(tmp_path_factory.mktemp("serve") / "run")
+
+
+@pytest.fixture(scope="session")
+def predictor(run: Path) -> Predictor:
+    return Predictor.from_run(run, device="cpu")
+
+
+@pytest.fixture(scope="session")
+def client(predictor: Predictor) -> Iterator[TestClient]:
+    with TestClient(create_app(predictor, LIMITS), base_url="http://127.0.0.1") as one:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def server(run: Path) -> Iterator[Server]:
+    """A real one, in a process of its own; starting it takes most of the time of its tests."""
+    with serving(run, f"--queue={WAITING}", "--max-upload=2MB", "--max-pixels=4M") as one:
+        yield one

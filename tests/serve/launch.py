@@ -1,0 +1,46 @@
+"""A server as a user starts it: another process, `reconet serve`."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+
+
+class Server(NamedTuple):
+    url: str
+    process: subprocess.Popen[str]
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+
+@contextmanager
+def serving(run: Path, *options: str) -> Iterator[Server]:
+    """Ends it by Ctrl-C, which must end it well."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "reconet", "serve", str(run), "--port=0", "--device=cpu", *options],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+    )
+    try:
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        match = re.search(r"serving on (http://127\.0\.0\.1:\d+)", said)
+        assert match, said + process.stderr.read()
+        yield Server(match[1], process)
+        process.send_signal(signal.SIGINT)
+        _, rest = process.communicate(timeout=60)
+        assert process.returncode in (0, 130), rest
+        assert "Traceback" not in rest, rest
+    finally:
+        process.kill()
+        process.wait()

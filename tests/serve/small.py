@@ -1,0 +1,55 @@
+"""A tiny run in which a single rank matters, and pictures to send."""
+
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from reconet.data.scenes import CLASSES, PALETTE, scene
+from reconet.models.context.reconet import RecoNet, TensorReconstruction
+from reconet.models.segmenter import build_model
+from reconet.models.trained import BEST, save_trained
+from reconet.recipe import apply_overrides
+from reconet.recipes import find
+
+EVIL = "<img src=x onerror=alert(1)>"  # a class may be called anything
+NAMES = (EVIL, *CLASSES[1:])
+
+
+def make_run(directory: Path, *settings: str) -> Path:
+    """Not trained, but lively: one lambda is nearly 1, and the fusing convolution listens to it."""
+    torch.manual_seed(0)
+    recipe = apply_overrides(find("scenes/tiny"), settings)
+    model = build_model(recipe, len(NAMES), pretrained=False).eval()
+    if isinstance(model.context, RecoNet) and isinstance(model.context.core, TensorReconstruction):
+        with torch.no_grad():
+            model.context.core.rank_logits_r[2] = 8
+            model.context.fuse.get_parameter("0.weight").chunk(3, dim=1)[1].mul_(8)
+    directory.mkdir(parents=True, exist_ok=True)
+    save_trained(
+        directory / BEST,
+        model,
+        recipe,
+        classes=NAMES,
+        palette=PALETTE,
+        step=20,
+        score={"miou": 0.25},
+    )
+    return directory
+
+
+def picture(number: int = 1, size: tuple[int, int] = (48, 80)) -> NDArray[np.uint8]:
+    return scene(3, number, size)[0]
+
+
+def png(image_hwc: NDArray[np.uint8], kind: str = "PNG", **options: object) -> bytes:
+    file = BytesIO()
+    Image.fromarray(image_hwc).save(file, format=kind, **options)
+    return file.getvalue()
+
+
+def unpacked(data: bytes) -> NDArray[np.uint8]:
+    return np.array(Image.open(BytesIO(data)))

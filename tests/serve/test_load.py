@@ -1,0 +1,77 @@
+"""A real server under more than it can do: right answers or honest refusals, bounded memory."""
+
+import base64
+import socket
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import numpy as np
+import psutil
+import pytest
+
+from reconet.predict import Predictor
+from tests.serve.conftest import WAITING
+from tests.serve.launch import Server
+from tests.serve.small import picture, png, unpacked
+
+PNG = {"Content-Type": "image/png"}
+SIZES = ((48, 80), (64, 64), (90, 40), (300, 500))
+
+
+def post(url: str, body: bytes) -> httpx.Response:
+    return httpx.post(f"{url}/api/segment", content=body, headers=PNG, timeout=120)
+
+
+def test_fifty_at_once_are_answered_right_or_turned_away(
+    server: Server, predictor: Predictor
+) -> None:
+    images = [picture(number, size) for number, size in enumerate(SIZES)]
+    right = [predictor(image_hwc).label_hw for image_hwc in images]
+    bodies = [png(image_hwc) for image_hwc in images]
+    process = psutil.Process(server.process.pid)
+    for body in bodies:  # the first answers make buffers that stay
+        assert post(server.url, body).status_code == 200
+    before = process.memory_info().rss
+    with ThreadPoolExecutor(50) as many:
+        answers = list(many.map(lambda n: post(server.url, bodies[n % len(SIZES)]), range(50)))
+    statuses = Counter(answer.status_code for answer in answers)
+    assert statuses.keys() <= {200, 503}, statuses
+    assert statuses[200] >= WAITING + 1  # all places were used
+    for number, answer in enumerate(answers):
+        if answer.status_code == 503:
+            assert int(answer.headers["retry-after"]) > 0
+            continue
+        label_hw = unpacked(base64.b64decode(answer.json()["labels_png"]))
+        np.testing.assert_array_equal(label_hw, right[number % len(SIZES)])
+    # Every place may hold an upload (2 MB) and its answer; the rest is what 50 connections and
+    # threads leave in the allocator. One picture of the largest kind kept for each request would
+    # be more than this.
+    assert process.memory_info().rss - before < 150 * 2**20
+    assert httpx.get(f"{server.url}/health").json() == {"status": "ok", "waiting": 0}
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_large_body_is_refused_without_being_kept(server: Server, declared: bool) -> None:
+    process = psutil.Process(server.process.pid)
+    before = process.memory_info().rss
+
+    def pieces() -> Iterator[bytes]:
+        for _ in range(30):
+            yield bytes(10**6)
+
+    body = bytes(30 * 10**6) if declared else pieces()
+    answer = httpx.post(f"{server.url}/api/segment", content=body, headers=PNG, timeout=60)
+    assert answer.status_code == 413
+    assert "larger than" in answer.json()["detail"]
+    assert process.memory_info().rss - before < 20 * 2**20
+
+
+def test_who_leaves_early_costs_no_place(server: Server) -> None:
+    head = b"POST /api/segment HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: image/png\r\n"
+    for _ in range(2 * WAITING):
+        with socket.create_connection(("127.0.0.1", server.port)) as lost:
+            lost.sendall(head + b"Content-Length: 100000\r\n\r\nabc")
+    assert post(server.url, png(picture())).status_code == 200
+    assert httpx.get(f"{server.url}/health").json()["waiting"] == 0
