@@ -131,9 +131,7 @@ class Reader:
         new = [window for window in wanted if window not in here]
         for start in range(0, len(new), self.batch):
             some = new[start : start + self.batch]
-            for window, logits_kij in zip(
-                some, self.forward(self.cut(some)).float(), strict=True
-            ):
+            for window, logits_kij in zip(some, self.forward(self.cut(some)).float(), strict=True):
                 self._add(sum_hkw, rows, window, logits_kij)
 
     def windows(self, rows: tuple[int, int] | None = None) -> list[Window]:

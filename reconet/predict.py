@@ -1,8 +1,8 @@
 """Pictures in, labels out: the network of a run as one callable.
 
-    segment = Predictor.from_run("runs/first")
-    result = segment("street.jpg")            # a file, a Pillow image or an array
-    results = segment(["a.jpg", "b.jpg"])     # pictures of one size go through the network together
+segment = Predictor.from_run("runs/first")
+result = segment("street.jpg")            # a file, a Pillow image or an array
+results = segment(["a.jpg", "b.jpg"])     # pictures of one size go through the network together
 """
 
 from collections import defaultdict

@@ -106,9 +106,7 @@ def in_bf16(network: Network, model: Segmenter, device: torch.device) -> Network
     return replace(network, forward=forward, how=_how(model, "bf16"))
 
 
-def in_use(
-    model: Segmenter, device: torch.device, dtype: torch.dtype = torch.float32
-) -> Forward:
+def in_use(model: Segmenter, device: torch.device, dtype: torch.dtype = torch.float32) -> Forward:
     """The network as fast as it goes without another result: folded, and laid out as its
     convolutions like it. In bf16 weights and maps are rounded."""
     folded = fold_batchnorm(model).to(device, dtype)
