@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, overload
+from typing import Any, Self, overload
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from reconet.runtime import AUTO, Network, open_fast
 from reconet.world import pick_device
 
 Picture = str | Path | Pillow.Image | Image  # a file, or RGB uint8 (h, w, 3)
-Pictures = list[Picture] | tuple[Picture, ...]
+Pictures = list[Any] | tuple[Any, ...]  # of Picture; any, since a list[str] is no list[Picture]
 
 SMALL = 2**22  # pixels: larger pictures do not wait in memory for others
 STRIP = 256  # rows of an overlay that are mixed at once

@@ -203,7 +203,7 @@ def test_another_precision_must_be_faster_and_agree(
     run: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, shift: float, chosen: str
 ) -> None:
     network = open_network(run, CPU)
-    monkeypatch.setattr(runtime.time, "perf_counter", lambda: clock[-1])
+    monkeypatch.setattr("reconet.runtime.time.perf_counter", lambda: clock[-1])
     exact, rough = fake(network, "exact", 1.0, 0.0), fake(network, "rough", seconds, shift)
     assert faster_of(exact, rough).how == chosen
 
@@ -250,7 +250,7 @@ def test_bf16_is_trusted_only_after_another_process_survived_it(
     monkeypatch: pytest.MonkeyPatch, flags: str, survives: bool, expected: bool
 ) -> None:
     monkeypatch.delenv(cpu.ISA_VARIABLE, raising=False)
-    monkeypatch.setattr(cpu.Path, "read_text", lambda self: f"flags : {flags}\n")
+    monkeypatch.setattr("reconet.cpu.Path.read_text", lambda self: f"flags : {flags}\n")
     works: Callable[[dict[str, str]], bool] = lambda environment: survives  # noqa: E731
     monkeypatch.setattr(cpu, "_works", works)
     assert cpu.bf16_works.__wrapped__() is expected
