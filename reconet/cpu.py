@@ -8,6 +8,7 @@ from pathlib import Path
 
 ISA_VARIABLE = "ONEDNN_MAX_CPU_ISA"
 WITHOUT_AMX = "AVX512_CORE_BF16"
+BF16_FLAGS = ("avx512_bf16", "amx_bf16", "bf16")  # the last: of ARM
 PROBE = "import torch; a = torch.ones(64, 512, dtype=torch.bfloat16); (a @ a.T).sum().item()"
 
 
@@ -27,11 +28,28 @@ def make_bf16_safe() -> bool:
     return _works({ISA_VARIABLE: WITHOUT_AMX})
 
 
+@cache
+def bf16_works() -> bool:
+    """True if this CPU has instructions for bf16 and torch, as it is set up, survives using them.
+
+    Changes nothing, so it may be asked at any time. Where matrix units are announced another
+    process tries first, which takes as long as importing torch.
+    """
+    if not _announces(*BF16_FLAGS):
+        return False
+    return ISA_VARIABLE in os.environ or not _announces_amx() or _works({})
+
+
 def _announces_amx() -> bool:
+    return _announces("amx_bf16")
+
+
+def _announces(*flags: str) -> bool:
     try:
-        return "amx_bf16" in Path("/proc/cpuinfo").read_text()
+        words = set(Path("/proc/cpuinfo").read_text().split())
     except OSError:
         return False
+    return not words.isdisjoint(flags)
 
 
 def _works(environment: dict[str, str]) -> bool:

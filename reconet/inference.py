@@ -53,20 +53,56 @@ def probabilities(
 
 @torch.no_grad()
 def bands(
-    forward: Forward, image_hwc: Tensor, protocol: Protocol, num_classes: int
+    forward: Forward,
+    image_hwc: Tensor,
+    protocol: Protocol,
+    num_classes: int,
+    readers: "Sequence[Reader] | None" = None,
 ) -> Iterator[tuple[slice, Tensor]]:
-    """Rows of a picture with the probabilities of their pixels, probability_hkw, top to bottom."""
+    """Rows of a picture with the probabilities of their pixels, probability_hkw, top to bottom.
+
+    `readers` are those of the picture by `read_together`, if its windows have been shown already.
+    """
     height, width = image_hwc.shape[:2]
     # An eighth of the budget: the caller still holds a band when the next one is begun.
     tall = max(1, protocol.budget_bytes // 8 // (4 * num_classes * width))
-    views = [at_scale((height, width), scale, protocol) for scale in protocol.scales]
-    readers = [Reader(forward, image_hwc, view, protocol) for view in views]
+    readers = readers or _readers(forward, image_hwc, protocol)
     for top in range(0, height, tall):
         rows = (top, min(height, top + tall))
         sum_hkw = torch.zeros(rows[1] - top, num_classes, width, device=image_hwc.device)
         for reader in readers:
             reader.add(sum_hkw, rows)
         yield slice(*rows), sum_hkw
+
+
+@torch.no_grad()
+def read_together(
+    forward: Forward, images: Sequence[Tensor], protocol: Protocol
+) -> "list[list[Reader]]":
+    """For each of several pictures of one size the readers for `bands`, whose windows the network
+    has seen in common batches. All their logits wait in memory: for pictures of few windows."""
+    everyone = [_readers(forward, image_hwc, protocol) for image_hwc in images]
+    for at_one_scale in zip(*everyone, strict=True):
+        jobs = [(reader, window) for reader in at_one_scale for window in reader.windows()]
+        batch = at_one_scale[0].batch
+        for start in range(0, len(jobs), batch):
+            some = jobs[start : start + batch]
+            image_bcyx = torch.cat([reader.cut([window]) for reader, window in some])
+            for (reader, window), logits_kij in zip(some, forward(image_bcyx).float(), strict=True):
+                reader.waiting[window] = logits_kij
+    return everyone
+
+
+def windows_seen(size: tuple[int, int], protocol: Protocol) -> int:
+    """How many windows of a picture a network is shown, mirror images too."""
+    views = [at_scale(size, scale, protocol) for scale in protocol.scales]
+    return sum(len(view.windows()) for view in views) * (2 if protocol.flip else 1)
+
+
+def _readers(forward: Forward, image_hwc: Tensor, protocol: Protocol) -> "list[Reader]":
+    size = (image_hwc.shape[0], image_hwc.shape[1])
+    views = [at_scale(size, scale, protocol) for scale in protocol.scales]
+    return [Reader(forward, image_hwc, view, protocol) for view in views]
 
 
 class Reader:
@@ -88,22 +124,29 @@ class Reader:
 
     def add(self, sum_hkw: Tensor, rows: tuple[int, int]) -> None:
         """Add the probabilities of the picture's `rows` by all windows that have some of them."""
-        wanted: list[Window] = []
-        for top, left in self.view.windows():
-            first, last = self.view.rows.span(top)
-            left_edge, right_edge = self.view.columns.span(left)
-            if max(first, rows[0]) < min(last, rows[1]) and left_edge < right_edge:
-                wanted += [(top, left, mirrored) for mirrored in self.flips]
+        wanted = self.windows(rows)
         here = [window for window in wanted if window in self.waiting]
         for window in here:
             self._add(sum_hkw, rows, window, self.waiting[window])
         new = [window for window in wanted if window not in here]
         for start in range(0, len(new), self.batch):
             some = new[start : start + self.batch]
-            for window, logits_kij in zip(some, self._run(some), strict=True):
+            for window, logits_kij in zip(some, self.forward(self.cut(some)).float(), strict=True):
                 self._add(sum_hkw, rows, window, logits_kij)
 
-    def _run(self, some: Sequence[Window]) -> Tensor:
+    def windows(self, rows: tuple[int, int] | None = None) -> list[Window]:
+        """The windows that have some of the picture's `rows`, or any of its pixels."""
+        begin, end = rows or (0, self.view.rows.length)
+        wanted: list[Window] = []
+        for top, left in self.view.windows():
+            first, last = self.view.rows.span(top)
+            left_edge, right_edge = self.view.columns.span(left)
+            if max(first, begin) < min(last, end) and left_edge < right_edge:
+                wanted += [(top, left, mirrored) for mirrored in self.flips]
+        return wanted
+
+    def cut(self, some: Sequence[Window]) -> Tensor:
+        """Windows as the network sees them, image_bcyx."""
         size = (self.view.rows.crop, self.view.columns.crop)
         image_bcyx = self.image_chw.new_empty((len(some), 3, *size))
         for number, (top, left, mirrored) in enumerate(some):
@@ -113,7 +156,7 @@ class Reader:
             self._cut(image_bcyx[number], top, left)
             if mirrored:
                 image_bcyx[number] = image_bcyx[number].flip(-1)
-        return self.forward(image_bcyx).float()
+        return image_bcyx
 
     def _cut(self, out_cyx: Tensor, top: int, left: int) -> None:
         """A window of the scaled picture, padded with the mean colour at the right and below."""

@@ -1,8 +1,15 @@
-"""Pictures in, labels out: the network of a run as one callable."""
+"""Pictures in, labels out: the network of a run as one callable.
 
+segment = Predictor.from_run("runs/first")
+result = segment("street.jpg")            # a file, a Pillow image or an array
+results = segment(["a.jpg", "b.jpg"])     # pictures of one size go through the network together
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, overload
+from typing import Any, Self, overload
 
 import numpy as np
 import torch
@@ -11,14 +18,18 @@ from PIL import Image as Pillow
 
 from reconet.data.dataset import Colour, Image, Label
 from reconet.data.draw import overlay
-from reconet.data.images import read_image
-from reconet.inference import labels, probabilities
+from reconet.data.images import read_upright, to_upright
+from reconet.errors import DataError
+from reconet.inference import Reader, bands, read_together, windows_seen
 from reconet.protocol import Protocol
-from reconet.runtime import Network, open_network
+from reconet.runtime import AUTO, Network, open_fast
 from reconet.world import pick_device
 
 Picture = str | Path | Pillow.Image | Image  # a file, or RGB uint8 (h, w, 3)
-Pictures = list[Picture] | tuple[Picture, ...]
+Pictures = list[Any] | tuple[Any, ...]  # of Picture; any, since a list[str] is no list[Picture]
+
+SMALL = 2**22  # pixels: larger pictures do not wait in memory for others
+STRIP = 256  # rows of an overlay that are mixed at once
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,7 +44,20 @@ class Prediction:
 
     def overlay(self, alpha: float = 0.5) -> Pillow.Image:
         """The picture, tinted by the colours of its classes."""
-        return Pillow.fromarray(overlay(self.image_hwc, self.label_hw, self.palette, alpha))
+        mixed_hwc = np.empty_like(self.image_hwc)
+        for top in range(0, len(mixed_hwc), STRIP):  # so that a huge picture needs no third copy
+            rows = slice(top, top + STRIP)
+            mixed_hwc[rows] = overlay(
+                self.image_hwc[rows], self.label_hw[rows], self.palette, alpha
+            )
+        return Pillow.fromarray(mixed_hwc)
+
+    def shares(self) -> dict[str, float]:
+        """The part of the picture that each class covers; the largest first, absent ones not."""
+        count_k = np.bincount(self.label_hw.ravel(), minlength=len(self.classes))
+        share_k = count_k / self.label_hw.size
+        order = np.argsort(-share_k, kind="stable")
+        return {self.classes[k]: float(share_k[k]) for k in order if count_k[k]}
 
 
 class Predictor:
@@ -49,10 +73,19 @@ class Predictor:
 
     @classmethod
     def from_run(
-        cls, source: str | Path, *, protocol: Protocol | None = None, device: str = "auto"
+        cls,
+        source: str | Path,
+        *,
+        protocol: Protocol | None = None,
+        device: str = "auto",
+        precision: str = AUTO,
     ) -> Self:
-        """The best network of a run directory, or a file of one: .safetensors or an export."""
-        network = open_network(Path(source), pick_device(device))
+        """The best network of a run directory, or a file of one: .safetensors or an export.
+
+        `precision` is fp32, bf16, or "auto": the fastest that is safe here. `network.how` says
+        which it is.
+        """
+        network = open_fast(Path(source), pick_device(device), precision)
         return cls(network, protocol=protocol, device=device)
 
     @property
@@ -68,18 +101,62 @@ class Predictor:
     def __call__(
         self, picture: Picture | Pictures, *, with_probabilities: bool = False
     ) -> Prediction | list[Prediction]:
-        if isinstance(picture, list | tuple):
-            return [self(one, with_probabilities=with_probabilities) for one in picture]
-        image_hwc = as_rgb(picture)
-        pixels = torch.from_numpy(image_hwc).to(self.device)
-        network, classes = self.network, len(self.network.classes)
-        probability_khw = None
-        if with_probabilities:
-            probability = probabilities(network.forward, pixels, self.protocol, classes)
-            probability_khw = probability.cpu().numpy()
-            label_hw = probability_khw.argmax(0).astype(np.uint8)
-        else:
-            label_hw = labels(network.forward, pixels, self.protocol, classes).cpu().numpy()
+        several = isinstance(picture, list | tuple)
+        listed = list(picture) if isinstance(picture, list | tuple) else [picture]
+        images = [as_rgb(one) for one in listed]
+        said: dict[int, Prediction] = {}
+        for group in self._groups([image_hwc.shape[:2] for image_hwc in images]):
+            some = self._predict([images[number] for number in group], with_probabilities)
+            said.update(zip(group, some, strict=True))
+        return [said[number] for number in range(len(images))] if several else said[0]
+
+    def together(self, size: tuple[int, ...]) -> int:
+        """How many pictures of a size (h, w) go through the network at once."""
+        height, width = size
+        if height * width > SMALL:
+            return 1
+        return max(1, self.protocol.batch // windows_seen((height, width), self.protocol))
+
+    def _groups(self, sizes: Sequence[tuple[int, ...]]) -> list[list[int]]:
+        """Numbers of pictures that are shown together."""
+        by_size: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for number, size in enumerate(sizes):
+            by_size[size].append(number)
+        return [
+            numbers[start : start + count]
+            for size, numbers in by_size.items()
+            for count in [self.together(size)]
+            for start in range(0, len(numbers), count)
+        ]
+
+    def _predict(self, images: list[Image], with_probabilities: bool) -> list[Prediction]:
+        """Of pictures of one size."""
+        forward, protocol = self.network.forward, self.protocol
+        shown = [torch.from_numpy(image_hwc).to(self.device) for image_hwc in images]
+        readers: Sequence[list[Reader] | None] = [None]
+        if len(shown) > 1:
+            readers = read_together(forward, shown, protocol)
+        return [
+            self._read_out(image_hwc, pixels_hwc, own, with_probabilities)
+            for image_hwc, pixels_hwc, own in zip(images, shown, readers, strict=True)
+        ]
+
+    def _read_out(
+        self,
+        image_hwc: Image,
+        pixels_hwc: torch.Tensor,
+        readers: list[Reader] | None,
+        with_probabilities: bool,
+    ) -> Prediction:
+        network, size = self.network, image_hwc.shape[:2]
+        classes = len(network.classes)
+        label_hw = np.empty(size, np.uint8)
+        probability_khw = np.empty((classes, *size), np.float32) if with_probabilities else None
+        parts = bands(network.forward, pixels_hwc, self.protocol, classes, readers)
+        for rows, probability_hkw in parts:
+            label_hw[rows] = probability_hkw.max(1).indices.byte().cpu().numpy()
+            if probability_khw is not None:
+                probability_khw[:, rows] = probability_hkw.transpose(0, 1).cpu().numpy()
         return Prediction(
             image_hwc=image_hwc,
             label_hw=label_hw,
@@ -89,7 +166,22 @@ class Predictor:
         )
 
 
-def as_rgb(picture: Picture) -> Image:
+def as_rgb(picture: object) -> Image:
+    """RGB uint8 (h, w, 3), upright, of its own memory."""
     if isinstance(picture, str | Path):
-        return read_image(Path(picture))
-    return np.array(picture.convert("RGB") if isinstance(picture, Pillow.Image) else picture)
+        return read_upright(Path(picture)).image_hwc
+    if isinstance(picture, Pillow.Image):
+        return to_upright(picture)
+    if not isinstance(picture, np.ndarray):
+        raise DataError(
+            f"a picture is a path, a Pillow image or an array, got {type(picture).__name__}."
+        )
+    image = picture[..., None] if picture.ndim == 2 else picture
+    if image.ndim != 3 or image.shape[2] not in (1, 3, 4) or image.dtype != np.uint8:
+        raise DataError(
+            "an array is a picture if it is uint8 (h, w, 3), (h, w, 4) or (h, w), "
+            f"got {picture.dtype} {picture.shape}."
+        )
+    if image.size == 0:
+        raise DataError(f"a picture needs pixels, got an array of shape {picture.shape}.")
+    return np.repeat(image, 3, axis=2) if image.shape[2] == 1 else np.array(image[..., :3])

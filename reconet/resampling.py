@@ -15,6 +15,8 @@ from torch import Tensor
 
 from reconet.data.transforms import AREA_BELOW
 
+MOST_SAMPLES = 2**24  # in fp32 at once; of a picture that is shrunk a lot a window needs very many
+
 Span = tuple[int, int]  # first, last + 1
 
 
@@ -35,6 +37,10 @@ def zoomed(image_chw: Tensor, scaled: tuple[int, int], rows: Span, columns: Span
     if (height, width) == tuple(scaled):
         return image_chw[:, slice(*rows), slice(*columns)]
     y, x = _needed(rows, height, scaled[0]), _needed(columns, width, scaled[1])
+    half = (rows[0] + rows[1]) // 2
+    if 3 * (y[1] - y[0]) * (x[1] - x[0]) > MOST_SAMPLES and rows[0] < half:
+        halves = ((rows[0], half), (half, rows[1]))
+        return torch.cat([zoomed(image_chw, scaled, some, columns) for some in halves], dim=1)
     part_chw = image_chw[:, slice(*y), slice(*x)].float()
     part_chw = _along(1, part_chw, y[0], rows, height, scaled[0])
     return _along(2, part_chw, x[0], columns, width, scaled[1]).round_().to(torch.uint8)

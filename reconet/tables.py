@@ -17,6 +17,7 @@ from reconet.data.check_report import Listing
 from reconet.data.dataset import DatasetInfo
 from reconet.evaluate import Evaluation
 from reconet.figures import LABELS
+from reconet.predictions import Outcome
 
 MIB = 2**20
 
@@ -196,6 +197,15 @@ def listing(content: Listing) -> Table:
         for column in result.columns:
             column.justify = "left"
             column.overflow = "fold"
+    return result
+
+
+def prediction_table(outcome: Outcome) -> Table:
+    counts = [str(len(outcome.having(status))) for status in ("done", "skipped", "failed")]
+    network = Text(outcome.network)
+    result = table(f"pictures in {outcome.out}", ["network", "done", "skipped", "failed"], [])
+    result.add_row(network, *counts)
+    result.caption = f"{outcome.protocol}; {outcome.how}"
     return result
 
 

@@ -19,6 +19,7 @@ ROWS = [
     {"cost", "inside", "runtime"},
     {"evaluate", "predict", "sheet"},
     {"bench", "bench_data", "bench_evaluate", "cost_paper", "engine"},
+    {"predictions"},
     {"bench_plot", "bench_train", "report", "serve"},
     {"explain"},
     {"prune"},

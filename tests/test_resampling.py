@@ -47,3 +47,17 @@ def test_first_centre_is_the_first_pixel_not_before_a_place(
 ) -> None:
     centres = [pixel for pixel in range(length) if (2 * pixel + 1) * scaled >= 2 * start * length]
     assert first_centre(start, length, scaled) == (centres[0] if centres else length)
+
+
+@pytest.mark.parametrize("scaled", [(7, 9), (40, 33), (90, 101)])
+def test_large_pictures_are_read_in_parts_with_the_same_result(
+    monkeypatch: pytest.MonkeyPatch, scaled: tuple[int, int]
+) -> None:
+    image_chw = torch.randint(0, 256, (3, 61, 83), dtype=torch.uint8)
+    rows, columns = (1, scaled[0] - 1), (2, scaled[1])
+    whole_chw = zoomed(image_chw, scaled, rows, columns)
+    monkeypatch.setattr("reconet.resampling.MOST_SAMPLES", 900)
+    parts_chw = zoomed(image_chw, scaled, rows, columns)
+    assert parts_chw.shape == whole_chw.shape
+    assert (parts_chw.int() - whole_chw.int()).abs().max() <= 1  # sums of another order, rounded
+    assert (parts_chw == whole_chw).float().mean() > 0.99

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from reconet import __version__
-from reconet.cli import benches, costs, datasets, explains, recipes, reports, runs, serves
+from reconet.cli import benches, costs, datasets, explains, predicts, recipes, reports, runs, serves
 from reconet.errors import EchoError, ReconetError
 
 Verb = Callable[..., None]
@@ -22,6 +22,7 @@ VERBS: dict[str, Verb] = {
     "show": recipes.show,
     "train": runs.train,
     "evaluate": runs.evaluate,
+    "predict": predicts.predict,
     "report": reports.report,
     "explain": explains.explain,
     "prune": explains.prune,
@@ -62,6 +63,7 @@ def _reconet(
     Start here:
       reconet train scenes/reconet --out runs/first   minutes on a laptop, nothing to download
       reconet evaluate runs/first                     its scores, class by class
+      reconet predict runs/first street.jpg           labels of your own pictures
       reconet report runs/first                       curves and pictures, in one HTML file
       reconet recipes                                 what else can be trained
       reconet show voc12/reconet_r101                 every setting of a recipe

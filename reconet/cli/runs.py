@@ -90,7 +90,7 @@ def evaluate(
       reconet evaluate runs/voc --split test --submit upload
       torchrun --nproc-per-node 8 -m reconet evaluate runs/voc --json
     """
-    settings = _eval_settings(scales, flip, mode, relative_to)
+    settings = eval_settings(scales, flip, mode, relative_to)
     from reconet import tables
     from reconet.evaluate import evaluate_run
     from reconet.recipe import apply_overrides
@@ -110,7 +110,7 @@ def evaluate(
     report(result.as_dict(), tables.score_tables(result), as_json)
 
 
-def _eval_settings(
+def eval_settings(
     scales: str | None, flip: bool | None, mode: str | None, relative_to: str | None
 ) -> list[str]:
     """The options as settings of the recipe, which knows what they may be."""

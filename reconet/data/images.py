@@ -3,20 +3,20 @@
 Whatever is wrong with a file, missing, cut off, not a picture, or a small file that unpacks to
 gigabytes, it is a DataError of one line that names the file.
 
-EXIF orientation is *not* applied to files of a dataset: the label files of the public datasets are
-in the raw order of pixels, and turning the picture alone would tear the pair apart. A picture that
-somebody shows us (`decode_image`) has no label file, and is turned as its camera says.
+For datasets EXIF orientation is *not* applied: the label files of the public ones are in the raw
+order of pixels, and turning the picture alone would tear the pair apart. Pictures without labels
+are read upright, as a person sees them.
 
 JPEGs and RGB PNGs are decoded by OpenCV, which is faster than Pillow and gives the same pixels;
 labels by Pillow, which knows palettes. OpenCV returns a cut-off JPEG half grey without a word, so
 it gets only files that end as a JPEG must. All others go to Pillow, which notices.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -30,9 +30,27 @@ MAX_PIXELS = 178_956_970  # where Pillow stops too: half a gigabyte of RGB
 FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "GIF", "PPM")  # none that runs another program
 FAST = {("JPEG", "RGB"), ("JPEG", "L"), ("PNG", "RGB")}  # format and mode that OpenCV may decode
 JPEG_END = b"\xff\xd9"
-
-# It writes about broken files to stderr; we say it ourselves, once.
+MAX_BYTES = 12 * MAX_PIXELS  # of a file: three samples of 32 bits for every pixel
+ORIENTATION = 0x0112  # the EXIF tag
+# OpenCV writes about broken files to stderr; we say it ourselves, once.
 cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+
+TURNS: dict[int, Callable[[NDArray[np.uint8]], NDArray[np.uint8]]] = {
+    2: lambda image_hwc: image_hwc[:, ::-1],
+    3: lambda image_hwc: image_hwc[::-1, ::-1],
+    4: lambda image_hwc: image_hwc[::-1],
+    5: lambda image_hwc: image_hwc.transpose(1, 0, 2),
+    6: lambda image_hwc: image_hwc.transpose(1, 0, 2)[:, ::-1],
+    7: lambda image_hwc: image_hwc.transpose(1, 0, 2)[::-1, ::-1],
+    8: lambda image_hwc: image_hwc.transpose(1, 0, 2)[::-1],
+}
+
+
+class Upright(NamedTuple):
+    """A picture as a person sees it."""
+
+    image_hwc: NDArray[np.uint8]
+    frames: int  # of an animation or a file of several pages, of which this is the first
 
 
 class TooManyPixelsError(DataError):
@@ -46,18 +64,29 @@ def read_image(path: Path) -> NDArray[np.uint8]:
     samples the high byte is kept.
     """
     with _opened(path) as (data, image):
-        if (image.format, image.mode) in FAST and _ends_well(image.format, data):
-            pixels_n = np.frombuffer(data, np.uint8)
-            image_hwc = cv2.imdecode(pixels_n, cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION)
-            if image_hwc is not None:
-                return np.asarray(image_hwc, np.uint8)
-        return _to_rgb(path, image)
+        return _decode(path, data, image)
 
 
-def decode_image(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
-    """A picture that came as bytes, as RGB, image_hwc, turned as its EXIF orientation says."""
+def read_upright(path: Path) -> Upright:
+    """Read a picture as RGB, turned as its EXIF orientation says."""
+    with _opened(path) as (data, image):
+        return _upright(path, data, image)
+
+
+def decode_upright(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
+    """The same of a picture that came as bytes, image_hwc."""
     with _unpacked(data, name, max_pixels) as image:
-        return _to_rgb(name, ImageOps.exif_transpose(image))
+        return _upright(name, data, image).image_hwc
+
+
+def to_upright(image: Image.Image) -> NDArray[np.uint8]:
+    """The same of a picture that is open already."""
+    try:
+        return _to_rgb("the picture", ImageOps.exif_transpose(image))
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(f"cannot read the picture: {_reason(error)}.") from error
 
 
 def read_index(path: Path) -> NDArray[np.uint8]:
@@ -104,10 +133,50 @@ def write_index(
     write_atomic(path, lambda file: image.save(file, format="PNG"))
 
 
+def _upright(name: Path | str, data: bytes, image: Image.Image) -> Upright:
+    frames = _frames(image)
+    image_hwc = _decode(name, data, image)
+    # Asked last: Pillow turns a TIFF itself, and forgets the tag.
+    turn = TURNS.get(_orientation(data, image))
+    return Upright(np.ascontiguousarray(turn(image_hwc)) if turn else image_hwc, frames)
+
+
+def _decode(path: Path | str, data: bytes, image: Image.Image) -> NDArray[np.uint8]:
+    if (image.format, image.mode) in FAST and _ends_well(image.format, data):
+        pixels_n = np.frombuffer(data, np.uint8)
+        image_hwc = cv2.imdecode(pixels_n, cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION)
+        if image_hwc is not None:
+            return np.asarray(image_hwc, np.uint8)
+    return _to_rgb(path, image)
+
+
+def _frames(image: Image.Image) -> int:
+    """A photograph with a preview or a second view in it (MPO) is one picture."""
+    if image.format == "MPO":
+        return 1
+    try:
+        frames = int(getattr(image, "n_frames", 1))
+        image.seek(0)
+    except Exception:  # a later frame is broken: the first may still be whole
+        return 1
+    return frames
+
+
+def _orientation(data: bytes, image: Image.Image) -> int:
+    if image.format == "PNG" and b"eXIf" not in data:
+        return 1  # Pillow would decode all of it to find out
+    try:
+        return int(image.getexif().get(ORIENTATION, 1))
+    except Exception:  # broken EXIF does not spoil the pixels
+        return 1
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[bytes, Image.Image]]:
     """The bytes of a file and the picture in it, not decoded yet; any failure as a DataError."""
     try:
+        if path.stat().st_size > MAX_BYTES:
+            raise DataError(f"{path} has more than {MAX_BYTES:,} bytes, too many for a picture.")
         data = path.read_bytes()
     except OSError as error:
         raise DataError(f"cannot read {path}: {_reason(error)}.") from error

@@ -8,7 +8,7 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from reconet.data.images import TooManyPixelsError, decode_image
+from reconet.data.images import TooManyPixelsError, decode_upright
 from reconet.errors import DataError
 
 FIELD = "picture"
@@ -59,7 +59,7 @@ async def _field(request: Request) -> bytes:
 def decode(data: bytes, limits: Limits) -> NDArray[np.uint8]:
     """image_hwc, or the status that says what is wrong with it."""
     try:
-        return decode_image(data, "the picture", limits.pixels)
+        return decode_upright(data, "the picture", limits.pixels)
     except TooManyPixelsError as error:
         raise HTTPException(413, str(error)) from error
     except DataError as error:

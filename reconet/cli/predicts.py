@@ -1,0 +1,131 @@
+"""The verb that uses a trained network on pictures."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from reconet.cli.common import Device, Json, counted, report
+from reconet.cli.runs import eval_settings
+from reconet.errors import RecipeError
+
+if TYPE_CHECKING:
+    from reconet.predictions import Outcome
+
+UNITS = {"MB": 10**6, "GB": 10**9, "MIB": 2**20, "GIB": 2**30}
+LEAST = 2**26  # bytes: less is no room for a network
+
+
+def predict(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A run directory, or a file of a network.")
+    ],
+    pictures: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PICTURE...",
+            help="Files, folders (with all below), 'globs' in quotes, or @list.txt: a file with "
+            "one path on each line (@- reads it from the standard input).",
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="By default RUN/predictions.")
+    ] = None,
+    overlay: Annotated[
+        bool, typer.Option("--overlay/--no-overlay", help="Also write the tinted picture.")
+    ] = True,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Also write all probabilities, as .npz.")
+    ] = False,
+    overwrite: Annotated[
+        bool,
+        typer.Option("--overwrite", help="Do all again, also what another network has written."),
+    ] = False,
+    scales: Annotated[
+        str | None, typer.Option(metavar="0.75,1,...", help="Scales to average over.")
+    ] = None,
+    flip: Annotated[
+        bool | None, typer.Option("--flip/--no-flip", help="Average over mirror images too.")
+    ] = None,
+    mode: Annotated[
+        str | None, typer.Option(metavar="whole|slide", help="Whole pictures, or windows.")
+    ] = None,
+    relative_to: Annotated[
+        str | None,
+        typer.Option(metavar="base_size|original", help="What a scale of 1 means."),
+    ] = None,
+    memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="For sums and the network's maps, e.g. 500MB.")
+    ] = "2GiB",
+    precision: Annotated[
+        str,
+        typer.Option(metavar="auto|fp32|bf16", help="auto: the fastest that is safe here."),
+    ] = "auto",
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Labels of pictures: an index PNG and an overlay for each, in a folder.
+
+    Pictures that are done already are skipped, so a run that was stopped goes on. A broken file
+    is listed at the end, and the exit code is 1; no file but our own is ever overwritten.
+
+    \b
+    Examples:
+      reconet predict runs/first street.jpg
+      reconet predict runs/voc holiday/ --out labelled --scales 0.75,1,1.25 --flip
+      reconet predict runs/voc 'shots/*/left.png' --probabilities --json
+      find . -name '*.jpg' | reconet predict runs/voc @- --out labelled
+      torchrun --nproc-per-node 8 -m reconet predict runs/voc holiday/
+    """
+    settings = eval_settings(scales, flip, mode, relative_to)
+    budget = parse_memory(memory)
+    from reconet.predictions import Wanted, predict_files
+    from reconet.recipe import apply_overrides
+
+    with counted("predict") as progress:
+        outcome = predict_files(
+            run,
+            pictures,
+            out,
+            wanted=Wanted(overlay=overlay, probabilities=probabilities),
+            change=lambda recipe: apply_overrides(recipe, settings),
+            memory=budget,
+            device=device,
+            precision=precision,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    if outcome is None:  # another process reports
+        return
+    from reconet import tables
+
+    report(outcome.as_dict(), [tables.prediction_table(outcome)], as_json)
+    _tell(outcome)
+    if outcome.having("failed"):
+        raise typer.Exit(1)
+
+
+def _tell(outcome: "Outcome") -> None:
+    """One line for each picture that needs a word."""
+    for picture in outcome.pictures:
+        source = picture["source"]
+        shown = source if source.isprintable() else repr(source)
+        if picture.get("note") and picture["status"] == "done":
+            print(f"reconet: note: {shown}: {picture['note']}", file=sys.stderr)
+        if picture["status"] == "failed":
+            reason = " ".join(picture["error"].replace(source, shown).split())
+            where = "" if shown in reason else f"{shown}: "
+            print(f"reconet: failed: {where}{reason}", file=sys.stderr)
+
+
+def parse_memory(text: str) -> int:
+    number = text.upper().rstrip("BIGM ")
+    unit = text.upper()[len(number) :].strip()
+    try:
+        size = int(float(number) * UNITS[unit])
+    except (ValueError, KeyError, OverflowError) as error:
+        raise RecipeError(f"--memory takes a size such as 500MB or 2GiB, got {text!r}.") from error
+    if size < LEAST:
+        raise RecipeError(f"--memory must be at least 64MiB, got {text!r}.")
+    return size

@@ -1,0 +1,78 @@
+"""What the files of each picture are called.
+
+A picture pictures/sub/street.jpg of the folder `pictures` becomes, in the output folder,
+
+    sub/street.png            the labels: palette and class numbers
+    sub/street.overlay.jpg    the picture, tinted (.png where it is too long for a JPEG)
+    sub/street.npz            the probabilities
+
+If another picture has that name, or a file that we did not write, the suffix stays: street.jpg.png;
+if that is taken too, street.jpg~2.png, and so on. Names of a former run stay as they were.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from itertools import count
+from pathlib import Path, PurePath
+
+LABELS, OVERLAY, LONG_OVERLAY, PROBABILITIES = ".png", ".overlay.jpg", ".overlay.png", ".npz"
+KINDS = {
+    "labels": (LABELS,),
+    "overlay": (OVERLAY, LONG_OVERLAY),
+    "probabilities": (PROBABILITIES,),
+}
+LONGEST = 200  # bytes of a name: file systems take 255, and temporary files add to it
+
+
+def files_of(stem: str) -> set[str]:
+    """All files that may be written for a picture."""
+    return {stem + ending for endings in KINDS.values() for ending in endings}
+
+
+def name_outputs(
+    pictures: Sequence[Path],
+    root: Path,
+    kept: Mapping[Path, str],
+    is_foreign: Callable[[str], bool],
+) -> dict[Path, str]:
+    """A stem for each picture, relative to the output folder; no two share a file.
+
+    `kept` are the stems of a former run; `is_foreign` says of a file in the output folder whether
+    it is there and somebody else's.
+    """
+    claimed = {name.casefold() for stem in kept.values() for name in files_of(stem)}
+    stems = {path: kept[path] for path in pictures if path in kept}
+    for path in pictures:
+        if path in stems:
+            continue
+        for stem in _candidates(path, root):
+            files = files_of(stem)
+            folded = {
+                name.casefold() for name in files
+            }  # a.png and A.png are one file on some disks
+            if claimed.isdisjoint(folded) and not any(map(is_foreign, files)):
+                claimed |= folded
+                stems[path] = stem
+                break
+    return {path: stems[path] for path in pictures}
+
+
+def _candidates(path: Path, root: Path) -> Iterator[str]:
+    place = PurePath(os.path.relpath(path, root))
+    assert ".." not in place.parts
+    assert not place.is_absolute()
+    folder, name = place.parent, _short(place.name)
+    yield (folder / (_short(place.stem))).as_posix()
+    yield (folder / name).as_posix()
+    for number in count(2):
+        yield (folder / f"{name}~{number}").as_posix()
+
+
+def _short(name: str) -> str:
+    """A name that leaves room for an ending; different long names stay different."""
+    data = os.fsencode(name)
+    if len(data) <= LONGEST:
+        return name
+    begin = data[: LONGEST - 20].decode(errors="ignore")
+    return f"{begin}~{blake2b(data, digest_size=6).hexdigest()}"
