@@ -20,6 +20,7 @@ ROWS = [
     {"evaluate", "predict", "sheet"},
     {"bench", "bench_data", "bench_evaluate", "cost_paper", "engine"},
     {"bench_plot", "bench_train", "report"},
+    {"study"},
     {"tables"},
     {"cli"},
     {"__main__"},

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from reconet import __version__
-from reconet.cli import benches, costs, datasets, recipes, reports, runs
+from reconet.cli import benches, costs, datasets, recipes, reports, runs, studies
 from reconet.errors import ReconetError
 
 Verb = Callable[..., None]
@@ -23,6 +23,7 @@ VERBS: dict[str, Verb] = {
     "train": runs.train,
     "evaluate": runs.evaluate,
     "report": reports.report,
+    "study": studies.study,
     "cost": costs.cost,
 }
 GROUPS: dict[str, tuple[str, dict[str, Verb]]] = {
