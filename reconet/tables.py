@@ -17,8 +17,8 @@ from reconet.data.check_report import Listing
 from reconet.data.dataset import DatasetInfo
 from reconet.evaluate import Evaluation
 from reconet.figures import LABELS
-from reconet.study import Plan
 from reconet.study.result import HEAD, StudyResult, caption, conditions, table_rows
+from reconet.study.run import Plan
 
 MIB = 2**20
 

@@ -66,9 +66,9 @@ def study(
       reconet study components --list
     """
     from reconet import tables
-    from reconet.study import default_jobs, make_plan, run_study
     from reconet.study.page import markdown as as_markdown
     from reconet.study.result import as_dict
+    from reconet.study.run import default_jobs, make_plan, run_study
 
     resolved = resolve(recipe or (QUICK if quick else FULL), settings)
     names = None if variants is None else [part.strip() for part in variants.split(",") if part]

@@ -15,7 +15,7 @@ def make_optimizer(model: Segmenter, optim: Optim) -> torch.optim.SGD:
     the context's core `core_lr_factor` times faster than that.
     """
     core = model.context.core
-    # A group of its own only where it has a speed of its own: checkpoints without one stay readable.
+    # A group of its own only for a speed of its own: checkpoints without one stay readable.
     apart = list(core.parameters()) if core is not None and optim.core_lr_factor != 1 else []
     backbone = list(model.backbone.parameters())
     known = {id(parameter) for parameter in [*backbone, *apart]}

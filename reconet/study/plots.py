@@ -94,6 +94,7 @@ def training(result: StudyResult) -> Figure | None:
                 handles[_plain(row.variant)] = _draw(
                     axes, points, index, 100 if name == "miou" else 1
                 )
+        axes.margins(y=0.1)
         axes.set(xlabel="step", title=label, ylim=(0, None))
         axes.grid(True, alpha=0.3)
     for axes in grid.flat[len(shown) :]:
