@@ -27,7 +27,7 @@ def study(
     ] = None,
     settings: Set = None,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Trainings of each variant; by default 2 to 5.")
+        int | None, typer.Option(min=1, help="Trainings of each variant; by default 1 to 5.")
     ] = None,
     variants: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="Only these; --list shows them.")

@@ -142,7 +142,7 @@ STUDIES: dict[str, Study] = {
         baseline="fcn",
         variants=_contexts,
         seeds=3,
-        quick_seeds=2,
+        quick_seeds=1,  # all contexts in a coffee break; more seeds can be added later
     ),
     "attention": Study(
         name="attention",
