@@ -38,7 +38,7 @@ def tables() -> str:
 
 def paper_table() -> str:
     lines = [
-        "| recipe | MACs of a crop | pictures seen | batch | 1 A100 | cost | 8 | cost | 64 | cost |",
+        "| recipe | MACs of a crop | pictures | batch | 1 A100 | cost | 8 | cost | 64 | cost |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, make in RECIPES.items():

@@ -2,9 +2,9 @@
 
     OMP_NUM_THREADS=1 python docs/measure_processes.py
 
-Three trainings take turns, one thread for each process: one process alone; two that know nothing of
-each other, which is all that the machine can do; and two of one training, by torchrun. Efficiency is
-the third over the second. The same steps, the same pictures for each process.
+Three trainings take turns, one thread for each process: one process alone; two that know nothing
+of each other, which is all that the machine can do; and two of one training, by torchrun.
+Efficiency is the third over the second. The same steps, as many pictures for each process.
 """
 
 import os
@@ -56,8 +56,9 @@ def main() -> None:
             rows.append(measure(Path(place)))
     for alone, apart, both in rows:
         print(
-            f"one process {alone:.1f} img/s; two apart {apart:.1f}; two of one training {both:.1f}: "
-            f"{both / alone:.2f} times one process, {100 * both / apart:.0f} % of two apart"
+            f"one process {alone:.1f} img/s; two apart {apart:.1f}; two of one training "
+            f"{both:.1f}: {both / alone:.2f} times one process, "
+            f"{100 * both / apart:.0f} % of two apart"
         )
 
 
