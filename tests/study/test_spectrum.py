@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from reconet.data import open_dataset
-from reconet.models.context.reconet import TensorReconstruction, reconstruct
+from reconet.models.context.reconet import RecoNet, TensorReconstruction, reconstruct
 from reconet.models.segmenter import build_model
 from reconet.recipe import apply_overrides
 from reconet.recipes import find
@@ -25,7 +25,9 @@ def test_needed_counts_the_largest_values() -> None:
 
 def test_the_spectrum_is_that_of_the_unfolded_attention() -> None:
     model = build_model(RECIPE, 14).eval()
-    core = model.context.core
+    context = model.context
+    assert isinstance(context, RecoNet)
+    core = context.core
     assert isinstance(core, TensorReconstruction)
     torch.nn.init.normal_(core.rank_logits_r)
     dataset = open_dataset("scenes", "val", None, RECIPE.data.options)
@@ -35,7 +37,7 @@ def test_the_spectrum_is_that_of_the_unfolded_attention() -> None:
     for index in range(3):
         image_bchw = torch.from_numpy(dataset[index].image_hwc).permute(2, 0, 1)[None]
         with torch.no_grad():
-            x_bchw = model.context.reduce(model.backbone(model.normalise(image_bchw)).c4)
+            x_bchw = context.reduce(model.backbone(model.normalise(image_bchw)).c4)
             attention_chw = reconstruct(core.factors(x_bchw))[0].double()
         for axis, name in enumerate(ranks):
             value_n = torch.linalg.svdvals(attention_chw.movedim(axis, 0).flatten(1))
