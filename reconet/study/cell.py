@@ -163,7 +163,7 @@ def main(arguments: list[str]) -> int:
 
         traceback.print_exc()
         return _fail(place, f"{type(error).__name__}: {str(error).splitlines()[0]}")
-    return 0 if result is not None else 128 + signal.SIGINT
+    return 0 if result is not None else 128 + signal.SIGTERM
 
 
 def _fail(directory: Path, reason: str) -> int:

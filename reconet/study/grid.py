@@ -152,13 +152,14 @@ def _same(path: Path, study: Study, base: Recipe) -> None:
 
 
 def run_cells(cells: Sequence[Cell], *, jobs: int, steps: int, device: str, tell: Tell) -> None:
-    """Run what is not finished. Ctrl-C (KeyboardInterrupt) stops the cells, which save, and goes
-    on its way."""
+    """Run what is not finished. Ctrl-C or SIGTERM stop the cells, which save, and leave as a
+    KeyboardInterrupt."""
     waiting = [cell for cell in cells if not cell.finished()]
     trained = [cell for cell in cells if cell.network is None]
     for cell in waiting:
         (cell.directory / FAILURE).unlink(missing_ok=True)  # it has another chance
     running: list[_Job] = []
+    before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         while waiting or running:
             _start(waiting, running, jobs, device)
@@ -170,6 +171,12 @@ def run_cells(cells: Sequence[Cell], *, jobs: int, steps: int, device: str, tell
     except BaseException:
         _stop(running)
         raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _steps(trained: Sequence[Cell], running: Sequence[_Job], steps: int) -> int:
@@ -250,7 +257,7 @@ def _note_failure(cell: Cell, reason: str) -> None:
 def _stop(running: Sequence[_Job]) -> None:
     """Let every cell save; a second Ctrl-C, or no answer, ends them at once."""
     for job in running:
-        job.process.send_signal(signal.SIGINT)
+        job.process.terminate()
     try:
         for job in running:
             job.process.wait(PATIENCE_SECONDS)

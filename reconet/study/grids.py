@@ -108,10 +108,11 @@ def _attention() -> tuple[Variant, ...]:
             "model.options.rank_weights=sum",
         ),
         variant(
-            "norm_fast",
-            "profiles standardised, core 10 times faster",
+            "norm_sum_fast",
+            "the same, and the core learns 100 times faster",
             "model.options.profile_norm=true",
-            "optim.core_lr_factor=10",
+            "model.options.rank_weights=sum",
+            "optim.core_lr_factor=100",
         ),
         variant(
             "norm_basis",

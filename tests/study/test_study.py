@@ -113,6 +113,21 @@ def test_a_study_that_was_killed_goes_on_to_the_same_table(
     assert (out / "report.html").is_file()
 
 
+@pytest.mark.slow
+def test_a_stop_saves_what_was_done_and_says_how_to_go_on(tmp_path: Path) -> None:
+    out = tmp_path / "stopped"
+    process = start(out, "--set=train.steps=4000", "--set=train.save_every=4000")
+    inside = out / "fcn" / "seed0"
+    while process.poll() is None and not any(line["step"] > 1 for line in read_log(inside)):
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGTERM)
+    _, said = process.communicate(timeout=200)
+    assert process.returncode == 130
+    assert "the same command goes on from there" in said
+    assert (inside / "last.pt").is_file()  # nothing else would have saved so early
+    assert not (inside / "failure.json").exists()
+
+
 def test_scoring_again_trains_nothing_and_looks_at_the_same_network(finished: StudyResult) -> None:
     rows = {row.variant: row for row in finished.rows}
     again = rows["ms_flip"].cells[0]
