@@ -15,7 +15,7 @@ options change one thing each, at no more cost:
 
     profile_norm   profiles are standardised, so that a gate reacts to how a picture differs from
                    its own mean and not to the mean, which is nearly the same for all pictures
-    rank_weights   "sum": the ranks are added, not averaged; gradients are r times as large
+    rank_weights   "sum": the ranks are added, not averaged, and so get larger gradients
     shared_basis   the channel gates of all ranks are mixtures of c/16 shared vectors: 16 times
                    fewer weights
 
