@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-all check bench docs clean
+.PHONY: setup demo test test-all check bench docs studies clean
 
 setup: $(READY)
 
@@ -49,6 +49,12 @@ bench: $(READY)
 
 docs: $(READY)
 	@$(BIN)/python docs/make_contexts.py
+	@$(BIN)/python -m docs.make_scale
+
+# An hour on two cores the first time; then only the page and its figures are made anew.
+studies: $(READY)
+	@for study in components rank contexts attention; do $(BIN)/reconet study $$study --quick || exit 1; done
+	@$(BIN)/python -m docs.make_studies
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

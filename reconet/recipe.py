@@ -122,6 +122,8 @@ class Optim(Settings):
     """exponent of the decay"""
     head_lr_factor: PositiveFloat = 10.0
     """fresh layers learn so many times faster than the pretrained backbone"""
+    core_lr_factor: Annotated[float, Field(ge=0)] = 1.0
+    """a context's core learns so many times faster than other fresh layers; 0: it stays as it is"""
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """of stochastic gradient descent"""
     weight_decay: Annotated[float, Field(ge=0)] = 1e-4

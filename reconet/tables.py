@@ -18,6 +18,8 @@ from reconet.data.dataset import DatasetInfo
 from reconet.evaluate import Evaluation
 from reconet.figures import LABELS
 from reconet.predictions import Outcome
+from reconet.study.result import HEAD, StudyResult, caption, conditions, table_rows
+from reconet.study.run import Plan
 
 MIB = 2**20
 
@@ -223,6 +225,25 @@ def score_tables(result: Evaluation) -> list[RenderableType]:
     if result.submission is not None:
         shown.append(Text(f"for the test server: {result.submission}"))
     return shown
+
+
+def variants_table(plan: Plan) -> Table:
+    rows = [[v.name, v.about, " ".join(f"--set {s}" for s in v.settings)] for v in plan.variants]
+    result = table(plan.study.question, ["variant", "what it is", "settings"], rows)
+    for column in result.columns:
+        column.justify = "left"
+        column.overflow = "fold"
+    result.caption = f"seeds {plan.seeds[0]} to {plan.seeds[-1]}; baseline {plan.study.baseline}"
+    return result
+
+
+def study_tables(result: StudyResult) -> list[RenderableType]:
+    """The rows, then what they were measured under."""
+    data = result.recipe.data
+    shown = table(f"{result.study.question} {data.name}", HEAD, table_rows(result))
+    shown.caption = "\n".join(caption(result))
+    told = [Text(f"{name}: {value}") for name, value in conditions(result)]
+    return [shown, *told]
 
 
 def _percent(value: float) -> str:

@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from docs.make_contexts import PAGE, needs, page, read_docstring
+from docs.make_scale import PAGE as SCALE_PAGE
+from docs.make_scale import page as scale_page
 from reconet.cli import main
 from reconet.models.context import CONTEXTS
 from reconet.recipe import apply_overrides
@@ -88,6 +90,10 @@ def test_commands_name_verbs_that_exist(page: Path, capsys: pytest.CaptureFixtur
 
 def test_the_table_of_contexts_is_what_the_code_says() -> None:
     assert PAGE.read_text() == page(), "run `make docs`"
+
+
+def test_the_tables_of_scale_are_what_the_code_says() -> None:
+    assert SCALE_PAGE.read_text() == scale_page(SCALE_PAGE.read_text()), "run `make docs`"
 
 
 def test_every_context_names_its_paper_with_the_year_and_its_idea() -> None:

@@ -21,7 +21,7 @@ ROWS = [
     {"bench", "bench_data", "bench_evaluate", "cost_paper", "engine"},
     {"predictions"},
     {"bench_plot", "bench_train", "report", "serve"},
-    {"explain"},
+    {"explain", "study"},
     {"prune"},
     {"tables"},
     {"cli"},

@@ -12,7 +12,18 @@ from typing import Annotated
 import typer
 
 from reconet import __version__
-from reconet.cli import benches, costs, datasets, explains, predicts, recipes, reports, runs, serves
+from reconet.cli import (
+    benches,
+    costs,
+    datasets,
+    explains,
+    predicts,
+    recipes,
+    reports,
+    runs,
+    serves,
+    studies,
+)
 from reconet.errors import EchoError, ReconetError
 
 Verb = Callable[..., None]
@@ -27,6 +38,7 @@ VERBS: dict[str, Verb] = {
     "explain": explains.explain,
     "prune": explains.prune,
     "serve": serves.serve,
+    "study": studies.study,
     "cost": costs.cost,
 }
 GROUPS: dict[str, tuple[str, dict[str, Verb]]] = {

@@ -1,4 +1,4 @@
-"""How the weights move: SGD with two speeds, and a running mean of the weights."""
+"""How the weights move: SGD with two or three speeds, and a running mean of the weights."""
 
 import copy
 
@@ -11,13 +11,21 @@ from reconet.schedule import poly
 
 
 def make_optimizer(model: Segmenter, optim: Optim) -> torch.optim.SGD:
-    """The backbone learns at the base rate, everything after it `head_lr_factor` times faster."""
+    """The backbone learns at the base rate, everything after it `head_lr_factor` times faster, and
+    the context's core `core_lr_factor` times faster than that.
+    """
+    core = model.context.core
+    # A group of its own only for a speed of its own: checkpoints without one stay readable.
+    apart = list(core.parameters()) if core is not None and optim.core_lr_factor != 1 else []
     backbone = list(model.backbone.parameters())
-    known = {id(parameter) for parameter in backbone}
+    known = {id(parameter) for parameter in [*backbone, *apart]}
     fresh = [parameter for parameter in model.parameters() if id(parameter) not in known]
+    speeds = [(backbone, 1.0), (fresh, optim.head_lr_factor)]
+    if apart:
+        speeds.append((apart, optim.head_lr_factor * optim.core_lr_factor))
     groups = [
-        {"params": [p for p in backbone if p.requires_grad], "lr_factor": 1.0},
-        {"params": [p for p in fresh if p.requires_grad], "lr_factor": optim.head_lr_factor},
+        {"params": [p for p in parameters if p.requires_grad], "lr_factor": factor}
+        for parameters, factor in speeds
     ]
     return torch.optim.SGD(
         groups, lr=optim.lr, momentum=optim.momentum, weight_decay=optim.weight_decay

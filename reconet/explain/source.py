@@ -14,7 +14,7 @@ from torch import Tensor
 
 from reconet.data import open_dataset
 from reconet.data.dataset import Dataset, Image, Label, has_labels
-from reconet.data.images import read_image
+from reconet.data.images import read_upright
 from reconet.errors import DataError, RecipeError
 from reconet.protocol import Protocol, at_scale
 from reconet.recipe import Recipe
@@ -32,7 +32,7 @@ def find(picture: str, recipe: Recipe, classes: tuple[str, ...], root: Path | No
     path = Path(picture).expanduser()
     split, colon, which = picture.partition(":")
     if path.exists() or not colon:
-        return Source(path.stem or path.name, read_image(path), None)
+        return Source(path.stem or path.name, read_upright(path).image_hwc, None)
     data = recipe.data
     dataset = open_dataset(data.name, split, root or data.root, data.options)
     if dataset.info.classes != classes:

@@ -59,9 +59,7 @@ def cut(trained: Trained, kept: Sequence[int]) -> Trained:
         by_rank = state[name].unflatten(0, (core.rank_logits_r.numel(), -1))
         state[name] = by_rank[list(kept)].flatten(0, 1)
     state[f"{CORE}rank_logits_r"] = core.rank_logits_r.detach()[list(kept)]
-    weight_r = core.rank_logits_r.detach().softmax(dim=0)
-    if core.weight_sum is not None:
-        weight_r = weight_r * core.weight_sum
+    weight_r = core.weights().detach()
     state[f"{CORE}weight_sum"] = weight_r[list(kept)].sum()
     recipe = smaller(trained.recipe, len(kept))
     result = build_model(recipe, len(trained.classes), pretrained=False)

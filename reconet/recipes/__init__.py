@@ -36,6 +36,8 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "pcontext/reconet_r101": pcontext.reconet_r101,
     "scenes/fcn": scenes.fcn,
     "scenes/reconet": scenes.reconet,
+    "scenes/study": scenes.study,
+    "scenes/study_quick": scenes.study_quick,
     "scenes/tiny": scenes.tiny,
     "siftflow/reconet_r101": siftflow.reconet_r101,
     "voc12/reconet_r50": voc12.reconet_r50,

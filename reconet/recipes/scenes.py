@@ -1,6 +1,6 @@
 """The built-in generated scenes: a small network from nothing, minutes on two CPU cores."""
 
-from reconet.recipe import Data, Model, Optim, Recipe, Train, override
+from reconet.recipe import Data, Eval, Model, Optim, Recipe, Train, apply_overrides, override
 
 
 def reconet() -> Recipe:
@@ -38,4 +38,37 @@ def tiny() -> Recipe:
         model=Model(backbone="resnet18", width=0.125, rank=4),
         optim=Optim(lr=0.02, head_lr_factor=1.0),
         train=Train(steps=20, batch=4, save_every=5, eval_every=10),
+    )
+
+
+def study() -> Recipe:
+    """of the studies: a grid of them is a night on two cores"""
+    return Recipe(
+        data=Data(
+            name="scenes",
+            base_size=96,
+            crop=(96, 96),
+            scale=(0.8, 1.1),
+            workers=0,  # cells run side by side, one core each
+            options={"size": [96, 96], "train": 4000, "val": 200},
+        ),
+        model=Model(backbone="resnet18", width=0.25, rank=64),
+        optim=Optim(lr=0.06, head_lr_factor=1.0),
+        train=Train(steps=2000, batch=16, save_every=100, eval_every=250, deterministic=True),
+        eval=Eval(mode="whole", relative_to="original"),
+    )
+
+
+def study_quick() -> Recipe:
+    """the same in a coffee break"""
+    return apply_overrides(
+        study(),
+        [
+            "data.crop=64",
+            "data.base_size=64",
+            "data.options.size=[64, 64]",
+            "data.options.val=100",
+            "train.steps=300",
+            "train.eval_every=75",
+        ],
     )

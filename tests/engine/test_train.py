@@ -119,6 +119,19 @@ def test_fresh_layers_learn_faster_and_the_rate_decays() -> None:
     assert sum(counts) == len(list(model.parameters()))
 
 
+def test_the_core_has_a_speed_of_its_own_where_the_recipe_says_so() -> None:
+    chosen = recipe("optim.lr=0.5", "optim.head_lr_factor=2", "optim.core_lr_factor=10")
+    model = build_model(chosen, CLASSES)
+    core = model.context.core
+    assert core is not None
+    optimizer = make_optimizer(model, chosen.optim)
+    set_lr(optimizer, chosen.optim, step=0, steps=10)
+    assert [group["lr"] for group in optimizer.param_groups] == [0.5, 1.0, 10.0]
+    fast = {id(p) for p in optimizer.param_groups[2]["params"]}
+    assert fast == {id(p) for p in core.parameters()}
+    assert sum(len(g["params"]) for g in optimizer.param_groups) == len(list(model.parameters()))
+
+
 def test_the_running_mean_of_the_weights_follows_its_formula() -> None:
     net = nn.Linear(2, 2)
     ema = Ema(net, decay=0.9)

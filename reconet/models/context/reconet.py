@@ -10,12 +10,23 @@ attention (the TRM).
 
     x_bchw -> profiles bc, bh, bw -> factors brc, brh, brw -> attention_bchw -> x * attention
 
-Dimensions: b batch, c channels, h rows, w columns, r rank, n the length of one axis.
+Without options this is the paper's form. Its attention hardly learns (docs/studies.md), so three
+options change one thing each, at no more cost:
+
+    profile_norm   profiles are standardised, so that a gate reacts to how a picture differs from
+                   its own mean and not to the mean, which is nearly the same for all pictures
+    rank_weights   "sum": the ranks are added, not averaged, and so get larger gradients
+    shared_basis   the channel gates of all ranks are mixtures of c/16 shared vectors: 16 times
+                   fewer weights
+
+Dimensions: b batch, c channels, h rows, w columns, r rank, n the length of one axis, k vectors of
+the basis.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
@@ -23,6 +34,8 @@ from reconet.models.context.base import ContextModule
 from reconet.models.features import Context, Features, FeatureSpec, Stages
 from reconet.models.layers import conv_bn_relu, resize
 from reconet.recipe import Fraction
+
+RankWeights = Literal["mean", "sum"]
 
 
 class Factors(NamedTuple):
@@ -42,37 +55,57 @@ class FactorGenerator(nn.Module):
     there is no branch on the size and the module exports with dynamic shapes.
     """
 
-    def __init__(self, length: int, rank: int) -> None:
+    def __init__(
+        self, length: int, rank: int, *, normalise: bool = False, basis: int | None = None
+    ) -> None:
         super().__init__()
-        self.length, self.rank = length, rank
+        self.length, self.rank, self.normalise = length, rank, normalise
         # One matrix for all ranks: the same r independent n-by-n maps, in one product.
-        self.linear = nn.Linear(length, rank * length, bias=False)
+        self.linear = nn.Linear(length, rank * (basis or length), bias=False)
+        self.basis = None if basis is None else nn.Linear(basis, length, bias=False)
         self.gate = nn.Sigmoid()
         # Kaiming normal by the fan-out of one rank's map, as in r separate layers: a smaller start
         # leaves every gate near one half and the attention constant.
         nn.init.normal_(self.linear.weight, std=(2.0 / length) ** 0.5)
+        if self.basis is not None:  # so that the sum over it is as large as without it
+            nn.init.normal_(self.basis.weight, std=self.basis.in_features**-0.5)
 
     def forward(self, profile_bm: Tensor) -> Tensor:
         profile_bn = _resample(profile_bm.unsqueeze(1), self.length).squeeze(1)
-        gates_bn = self.gate(self.linear(profile_bn))
-        return _resample(gates_bn.unflatten(1, (self.rank, self.length)), profile_bm.shape[-1])
+        if self.normalise:
+            profile_bn = F.layer_norm(profile_bn, (self.length,))
+        logits_brn = self.linear(profile_bn).unflatten(1, (self.rank, -1))
+        if self.basis is not None:
+            logits_brn = self.basis(logits_brn)
+        return _resample(self.gate(logits_brn), profile_bm.shape[-1])
 
 
 class TensorReconstruction(nn.Module):
     """TGM and TRM: re-weight a map by a rank-`rank` tensor generated from its own profiles.
 
-    The weights of the ranks sum to 1. If the ranks are what `pruned` left of more, they sum to what
-    they summed to then, so that each keeps its weight.
+    The weights of the ranks sum to 1, or to r with rank_weights="sum". If the ranks are what
+    `pruned` left of more, they sum to what they summed to then, so that each keeps its weight.
     """
 
     weight_sum: Tensor | None
 
-    def __init__(self, features: FeatureSpec, *, rank: int = 64, pruned: bool = False) -> None:
+    def __init__(
+        self,
+        features: FeatureSpec,
+        *,
+        rank: int = 64,
+        pruned: bool = False,
+        profile_norm: bool = False,
+        rank_weights: RankWeights = "mean",
+        shared_basis: bool = False,
+    ) -> None:
         super().__init__()
-        self.channel = FactorGenerator(features.channels, rank)
-        self.row = FactorGenerator(features.height, rank)
-        self.column = FactorGenerator(features.width, rank)
+        basis = max(1, features.channels // 16) if shared_basis else None
+        self.channel = FactorGenerator(features.channels, rank, normalise=profile_norm, basis=basis)
+        self.row = FactorGenerator(features.height, rank, normalise=profile_norm)
+        self.column = FactorGenerator(features.width, rank, normalise=profile_norm)
         self.rank_logits_r = nn.Parameter(torch.zeros(rank))
+        self.total = float(rank if rank_weights == "sum" else 1)
         self.register_buffer("weight_sum", torch.ones(()) if pruned else None)
 
     def forward(self, x_bchw: Tensor) -> Tensor:
@@ -80,13 +113,17 @@ class TensorReconstruction(nn.Module):
 
     def factors(self, x_bchw: Tensor) -> Factors:
         mean_bch = x_bchw.mean(dim=3)  # shared by two of the three pools
-        weight_r = self.rank_logits_r.softmax(dim=0)
         return Factors(
-            weight_r=weight_r if self.weight_sum is None else weight_r * self.weight_sum,
+            weight_r=self.weights(),
             channel_brc=self.channel(mean_bch.mean(dim=2)),
             row_brh=self.row(mean_bch.mean(dim=1)),
             column_brw=self.column(x_bchw.mean(dim=(1, 2))),
         )
+
+    def weights(self) -> Tensor:
+        """lambda, weight_r."""
+        total = self.total if self.weight_sum is None else self.weight_sum
+        return self.rank_logits_r.softmax(dim=0) * total
 
 
 def reconstruct(factors: Factors) -> Tensor:
@@ -130,6 +167,9 @@ class RecoNet(ContextModule):
         gpm: bool = True,
         pruned: bool = False,
         dropout: Fraction = 0.05,
+        profile_norm: bool = False,
+        rank_weights: RankWeights = "mean",
+        shared_basis: bool = False,
     ) -> None:
         """`pruned`: the ranks are what `reconet prune` left of more (TensorReconstruction)."""
         super().__init__(stages, num_classes=num_classes)
@@ -137,7 +177,16 @@ class RecoNet(ContextModule):
         x = FeatureSpec(channels=channels, height=stages.c4.height, width=stages.c4.width)
         self.out_channels = channels
         self.reduce = conv_bn_relu(stages.c4.channels, channels, 3)
-        self.core = TensorReconstruction(x, rank=rank, pruned=pruned) if tgm_trm else None
+        self.core = None
+        if tgm_trm:
+            self.core = TensorReconstruction(
+                x,
+                rank=rank,
+                pruned=pruned,
+                profile_norm=profile_norm,
+                rank_weights=rank_weights,
+                shared_basis=shared_basis,
+            )
         self.pool = GlobalPooling(channels) if gpm else None
         self.fuse = conv_bn_relu(channels * (1 + tgm_trm + gpm), channels, 1)
         self.dropout = nn.Dropout2d(dropout)

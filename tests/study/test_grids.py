@@ -1,0 +1,75 @@
+"""The studies as tables: every variant is a network that can be built, and all start alike."""
+
+import pytest
+import torch
+
+from reconet.errors import RecipeError
+from reconet.models.segmenter import build_model
+from reconet.recipes import find
+from reconet.study.grids import STUDIES, choose
+from reconet.study.paper import PAPER
+
+TINY = find("scenes/tiny")
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_variant_can_be_built_on_any_recipe(name: str) -> None:
+    variants = STUDIES[name].variants()
+    names = [variant.name for variant in variants]
+    assert len(set(names)) == len(names)
+    assert STUDIES[name].baseline in names
+    for base in (TINY, find("voc12/reconet_r50")):
+        for variant in variants:
+            with torch.device("meta"):
+                build_model(variant.recipe(base, 3), 5, pretrained=False)
+            assert variant.recipe(base, 3).train.seed == 3
+
+
+def test_the_paper_is_quoted_for_variants_that_exist() -> None:
+    for name, table in PAPER.items():
+        assert table.miou.keys() <= {variant.name for variant in STUDIES[name].variants()}
+
+
+@pytest.mark.parametrize("name", ["components", "attention", "rank"])
+def test_variants_of_one_seed_start_from_the_same_backbone_and_reduction(name: str) -> None:
+    seen: dict[str, torch.Tensor] = {}
+    for variant in STUDIES[name].variants():
+        torch.manual_seed(5)
+        model = build_model(variant.recipe(TINY, 5), 4)
+        for key, value in model.state_dict().items():
+            if key.startswith(("backbone.", "context.reduce.")):
+                assert torch.equal(seen.setdefault(key, value), value), (variant.name, key)
+    assert "context.reduce.0.weight" in seen
+
+
+def test_the_attention_study_changes_nothing_but_the_core() -> None:
+    shapes = {}
+    for variant in STUDIES["attention"].variants():
+        model = build_model(variant.recipe(TINY, 0), 4)
+        shapes[variant.name] = {
+            key: value.shape
+            for key, value in model.state_dict().items()
+            if not key.startswith("context.core.")
+        }
+    without = shapes.pop("without")
+    for name, others in shapes.items():
+        assert others.keys() == without.keys(), name
+        # The convolution that joins [X, A * X] is wider than that on X alone; nothing else differs.
+        assert {k for k in others if others[k] != without[k]} == {"context.fuse.0.weight"}, name
+
+
+def test_a_variant_brings_the_one_whose_network_it_scores() -> None:
+    chosen = choose(STUDIES["components"], ["ms_flip", "fcn"], quick=False)
+    assert [variant.name for variant in chosen] == ["fcn", "aux", "ms_flip"]
+
+
+def test_a_coffee_break_has_fewer_ranks_and_all_components() -> None:
+    assert len(choose(STUDIES["rank"], None, quick=True)) < len(STUDIES["rank"].variants())
+    assert len(choose(STUDIES["components"], None, quick=True)) == 6
+
+
+def test_an_unknown_variant_is_explained() -> None:
+    with pytest.raises(RecipeError, match="unknown variant of the study rank: 'r65'"):
+        choose(STUDIES["rank"], ["r65"], quick=False)
+    with pytest.raises(RecipeError, match="at least one name"):
+        choose(STUDIES["rank"], [], quick=False)
