@@ -29,7 +29,7 @@ from reconet.recipe import Recipe
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 AUTO = "auto"
 PROBE_SIDE = 128  # of the generated picture: a fraction of a second, even of a ResNet-101
-PROBE_ROUNDS = 3
+PROBE_ROUNDS = 5  # all of which must agree: one alone is at the mercy of other programs
 FASTER = 1.2  # bf16 must be so many times as fast, or it is not worth another rounding
 SAME_LABELS = 0.99  # ... and must say the same class at this part of the places
 

@@ -1,6 +1,7 @@
 """What several verbs share: options, and how results are printed."""
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,11 @@ Set = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda, cuda:1, ...")]
 
+Precision = Annotated[
+    str, typer.Option(metavar="auto|fp32|bf16", help="auto: the fastest that is safe here.")
+]
+UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30, "": 1}
+
 
 def resolve(name: str, settings: list[str] | None) -> "Recipe":
     """A recipe by its name or file, with --set applied."""
@@ -42,6 +48,17 @@ def parse_size(text: str, option: str = "--size") -> tuple[int, int]:
             f"{option} takes a number or HEIGHTxWIDTH, such as 512x1024, got {text!r}."
         )
     return int(parts[0]), int(parts[1])
+
+
+def parse_amount(text: str, option: str, least: int = 1) -> int:
+    """20MB, 2GiB, 25M, 1.5g or a plain number."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*((?:[kmg]i?)?)b?", text.strip().lower())
+    if match is None:
+        raise RecipeError(f"{option} takes an amount such as 20MB or 500000, got {text!r}.")
+    amount = int(float(match[1]) * UNITS[match[2]])
+    if amount < least:
+        raise RecipeError(f"{option} must be at least {least:,}, got {text!r}.")
+    return amount
 
 
 def report(values: dict[str, Any], shown: Sequence["RenderableType"], as_json: bool) -> None:

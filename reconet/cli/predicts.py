@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reconet.cli.common import Device, Json, counted, report
+from reconet.cli.common import Device, Json, Precision, counted, parse_amount, report
 from reconet.cli.runs import eval_settings
-from reconet.errors import RecipeError
 
 if TYPE_CHECKING:
     from reconet.predictions import Outcome
 
-UNITS = {"MB": 10**6, "GB": 10**9, "MIB": 2**20, "GIB": 2**30}
 LEAST = 2**26  # bytes: less is no room for a network
 
 
@@ -58,10 +56,7 @@ def predict(
     memory: Annotated[
         str, typer.Option(metavar="SIZE", help="For sums and the network's maps, e.g. 500MB.")
     ] = "2GiB",
-    precision: Annotated[
-        str,
-        typer.Option(metavar="auto|fp32|bf16", help="auto: the fastest that is safe here."),
-    ] = "auto",
+    precision: Precision = "auto",
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
@@ -79,7 +74,7 @@ def predict(
       torchrun --nproc-per-node 8 -m reconet predict runs/voc holiday/
     """
     settings = eval_settings(scales, flip, mode, relative_to)
-    budget = parse_memory(memory)
+    budget = parse_amount(memory, "--memory", LEAST)
     from reconet.predictions import Wanted, predict_files
     from reconet.recipe import apply_overrides
 
@@ -117,15 +112,3 @@ def _tell(outcome: "Outcome") -> None:
             reason = " ".join(picture["error"].replace(source, shown).split())
             where = "" if shown in reason else f"{shown}: "
             print(f"reconet: failed: {where}{reason}", file=sys.stderr)
-
-
-def parse_memory(text: str) -> int:
-    number = text.upper().rstrip("BIGM ")
-    unit = text.upper()[len(number) :].strip()
-    try:
-        size = int(float(number) * UNITS[unit])
-    except (ValueError, KeyError, OverflowError) as error:
-        raise RecipeError(f"--memory takes a size such as 500MB or 2GiB, got {text!r}.") from error
-    if size < LEAST:
-        raise RecipeError(f"--memory must be at least 64MiB, got {text!r}.")
-    return size

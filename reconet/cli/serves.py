@@ -1,15 +1,12 @@
 """The verb that serves a network as a web page."""
 
-import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from reconet.cli.common import Device, busy
-from reconet.errors import MissingExtraError, RecipeError
-
-UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
+from reconet.cli.common import Device, Precision, busy, parse_amount
+from reconet.errors import MissingExtraError
 
 
 def serve(
@@ -30,6 +27,7 @@ def serve(
         int, typer.Option(min=0, help="Requests that may wait; more are turned away.")
     ] = 16,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    precision: Precision = "auto",
     device: Device = "auto",
 ) -> None:
     """A trained network as a web page and an HTTP interface, on this machine.
@@ -60,14 +58,6 @@ def serve(
         with busy("opening the network ..."):
             # Who opens the server to other machines does not know by which names they call it.
             hosts = LOOPBACK if host in LOOPBACK else ()
-            app = create_app(Predictor.from_run(run, device=device), limits, hosts=hosts)
+            predictor = Predictor.from_run(run, device=device, precision=precision)
+            app = create_app(predictor, limits, hosts=hosts)
         answer(app, listener, show=open_)
-
-
-def parse_amount(text: str, option: str) -> int:
-    """20MB, 25M, 1.5g or a plain number."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]?)b?", text.strip().lower())
-    amount = int(float(match[1]) * UNITS[match[2]]) if match else 0
-    if amount < 1:
-        raise RecipeError(f"{option} takes an amount such as 20MB or 500000, got {text!r}.")
-    return amount

@@ -21,7 +21,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def predictor(run: Path) -> Predictor:
-    return Predictor.from_run(run, device="cpu")
+    return Predictor.from_run(run, device="cpu", precision="fp32")
 
 
 @pytest.fixture(scope="session")

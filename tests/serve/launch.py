@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
+ALWAYS = ("--port=0", "--device=cpu", "--precision=fp32")
 
 
 class Server(NamedTuple):
@@ -26,7 +27,17 @@ class Server(NamedTuple):
 def serving(run: Path, *options: str) -> Iterator[Server]:
     """Ends it by Ctrl-C, which must end it well."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "reconet", "serve", str(run), "--port=0", "--device=cpu", *options],
+        [
+            sys.executable,
+            "-m",
+            "reconet",
+            "serve",
+            str(run),
+            "--port=0",
+            "--device=cpu",
+            "--precision=fp32",
+            *options,
+        ],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},

@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 from reconet.cli import main
-from reconet.cli.serves import parse_amount
+from reconet.cli.common import parse_amount
 from reconet.data.draw import overlay
 from reconet.errors import RecipeError
 from reconet.predict import Predictor
@@ -307,8 +307,9 @@ def test_json_unless_a_png_is_asked_for(accept: str, png_wanted: bool) -> None:
 
 def test_amounts_have_units() -> None:
     assert [parse_amount(t, "--x") for t in ("20MB", "1.5k", "7")] == [20_000_000, 1500, 7]
+    assert parse_amount("2GiB", "--x", least=64) == 2**31
     for wrong in ("", "0", "-3", "many", "3TB"):
-        with pytest.raises(RecipeError, match="--x takes an amount"):
+        with pytest.raises(RecipeError, match=r"--x (takes an amount|must be at least 1)"):
             parse_amount(wrong, "--x")
     assert [short(n) for n in (0, 999, 1000, 1_778_582, 25e9)] == [
         "0",
