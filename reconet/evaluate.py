@@ -19,10 +19,9 @@ from reconet.figures import benchmark_scores, score_figures
 from reconet.inference import Forward, labels
 from reconet.metrics import confusion
 from reconet.models.segmenter import Segmenter
-from reconet.models.trained import Trained, load_trained
 from reconet.protocol import WHOLE, Protocol
 from reconet.recipe import Recipe
-from reconet.runtime import in_use
+from reconet.runtime import Network, open_network
 from reconet.submit import Submission, open_submission
 from reconet.world import World, joined
 
@@ -70,11 +69,11 @@ def evaluate_run(
     pictures that this process will see, and what it returns is called after each of them.
     """
     with joined(device) as world:
-        trained = load_trained(run)
-        recipe = change(trained.recipe)
+        network = open_network(run, world.device)
+        recipe = change(network.recipe)
         data = recipe.data
         dataset = open_dataset(data.name, split or data.val_split, root or data.root, data.options)
-        _check(trained, dataset, run)
+        _check(network, dataset, run)
         submission = None
         if submit is not None:
             submission = open_submission(data.name, dataset.split, submit)
@@ -86,12 +85,12 @@ def evaluate_run(
         protocol = Protocol.of(recipe.eval, data)
         mine = len(range(world.rank, len(dataset), world.size))
         tick = progress(mine) if progress and world.leads else None
-        count_kk = evaluate(
-            trained.model.to(world.device),
+        count_kk = confusion_of(
+            network.forward,
+            len(network.classes),
             dataset,
             world,
             protocol=protocol,
-            forward=in_use(trained.model, world.device),
             workers=data.workers,
             on_picture=tick,
             on_prediction=submission.put if submission else None,
@@ -99,47 +98,62 @@ def evaluate_run(
         if not world.leads:
             return None
         sent = _finish(submission, dataset) if submission else None
-        return _evaluation(trained, dataset, protocol, count_kk, sent)
+        return _evaluation(network, dataset, protocol, count_kk, sent)
 
 
-@torch.no_grad()
 def evaluate(
     model: Segmenter,
     dataset: Dataset,
     world: World,
     *,
+    workers: int = 0,
+    on_picture: OnPicture | None = None,
+) -> Tensor:
+    """count_kk of a network that may be in training, on whole pictures; it is left as it was."""
+    was_training = model.training
+    model.eval()
+    try:
+        return confusion_of(
+            model.coarse, model.num_classes, dataset, world, workers=workers, on_picture=on_picture
+        )
+    finally:
+        model.train(was_training)
+
+
+@torch.no_grad()
+def confusion_of(
+    forward: Forward,
+    classes: int,
+    dataset: Dataset,
+    world: World,
+    *,
     protocol: Protocol = WHOLE,
-    forward: Forward | None = None,
     workers: int = 0,
     on_picture: OnPicture | None = None,
     on_prediction: OnPrediction | None = None,
 ) -> Tensor:
     """count_kk over every picture at its own size; the same on every process.
 
-    Pictures come one by one and nothing of them is kept; `forward` may stand in for the network.
+    Pictures come one by one and nothing of them is kept.
     """
     if len(dataset) == 0:
         raise DataError(f"{dataset.info.name} has no pictures in split {dataset.split!r}.")
-    was_training = model.training
-    model.eval()
-    classes = model.num_classes
     count_kk = torch.zeros(classes, classes, dtype=torch.int64, device=world.device)
     for sample in samples(dataset, rank=world.rank, world=world.size, workers=workers):
         assert isinstance(sample, Sample)
         image_hwc = torch.from_numpy(sample.image_hwc).to(world.device)
         label_hw = torch.from_numpy(sample.label_hw).to(world.device)
-        said_hw = labels(forward or model.coarse, image_hwc, protocol, classes)
+        said_hw = labels(forward, image_hwc, protocol, classes)
         count_kk += confusion(label_hw, said_hw, classes)
         if on_prediction is not None:
             on_prediction(sample.name, said_hw.cpu().numpy())
         if on_picture is not None:
             on_picture()
-    model.train(was_training)
     return world.total(count_kk)
 
 
-def _check(trained: Trained, dataset: Dataset, run: Path) -> None:
-    known, there = trained.classes, dataset.info.classes
+def _check(network: Network, dataset: Dataset, run: Path) -> None:
+    known, there = network.classes, dataset.info.classes
     if known == there:
         return
     differ = next((f"{a!r} is {b!r}" for a, b in zip(known, there, strict=False) if a != b), "")
@@ -154,11 +168,11 @@ def _finish(submission: Submission, dataset: Dataset) -> str:
 
 
 def _evaluation(
-    trained: Trained, dataset: Dataset, protocol: Protocol, count_kk: Tensor, sent: str | None
+    network: Network, dataset: Dataset, protocol: Protocol, count_kk: Tensor, sent: str | None
 ) -> Evaluation:
     figures: dict[str, float] = {}
     iou: dict[str, float] = {}
-    name, classes = trained.recipe.data.name, trained.classes
+    name, classes = network.recipe.data.name, network.classes
     if count_kk.sum() > 0:
         figures = score_figures(count_kk, name, classes)
         iou_k = benchmark_scores(count_kk, name, classes).iou_k
@@ -170,7 +184,7 @@ def _evaluation(
         split=dataset.split,
         pictures=len(dataset),
         protocol=str(protocol),
-        step=trained.step,
+        step=network.step,
         figures=figures,
         iou=iou,
         submission=sent,

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from reconet import __version__
-from reconet.cli import benches, costs, datasets, recipes, reports, runs
+from reconet.cli import benches, costs, datasets, exports, recipes, reports, runs
 from reconet.errors import ReconetError
 
 Verb = Callable[..., None]
@@ -24,6 +24,8 @@ VERBS: dict[str, Verb] = {
     "evaluate": runs.evaluate,
     "report": reports.report,
     "cost": costs.cost,
+    "export": exports.export,
+    "share": exports.share,
 }
 GROUPS: dict[str, tuple[str, dict[str, Verb]]] = {
     "data": (
@@ -37,6 +39,7 @@ GROUPS: dict[str, tuple[str, dict[str, Verb]]] = {
             "data": benches.data,
             "train": benches.train,
             "evaluate": benches.evaluate,
+            "model": benches.model,
         },
     ),
 }

@@ -5,6 +5,7 @@ can do them otherwise than the training did.
 """
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import torch
@@ -18,12 +19,6 @@ from reconet.models.fold import fold_batchnorm
 from reconet.models.layers import resize
 from reconet.models.segmenter import Segmenter
 
-# Contexts whose graph cannot leave the number of pictures open in ONNX, and why. Their exports take
-# one picture at a time.
-ONE_AT_A_TIME = {
-    "dmnet": "each picture has filters of its own: a convolution of as many groups as there are "
-    "pictures times channels, and ONNX wants that number fixed"
-}
 MOST_CLASSES = 256
 
 
@@ -46,17 +41,20 @@ def smallest_side(output_stride: int) -> int:
     return 2 * output_stride + 1
 
 
-def trace(model: Segmenter, *, output_stride: int, batch: int | None = None) -> ExportedProgram:
-    """The graph for pictures of any size, and of any number unless `batch` is given."""
+def trace(model: Segmenter, *, output_stride: int) -> ExportedProgram:
+    """The graph for any number of pictures of any size."""
     if model.num_classes > MOST_CLASSES:
         raise ExportError(f"labels are 8 bits, which {model.num_classes} classes do not fit.")
     least = smallest_side(output_stride)
     # Not square, and no size that a network is likely to be trained at.
-    example = torch.zeros(batch or 2, 3, 9 * output_stride, 11 * output_stride, dtype=torch.uint8)
-    sides = {2: Dim("height", min=least), 3: Dim("width", min=least)}
-    dynamic = sides if batch else {0: Dim("batch", min=1), **sides}
+    example = torch.zeros(2, 3, 9 * output_stride, 11 * output_stride, dtype=torch.uint8)
+    dynamic = {
+        0: Dim("batch", min=1),
+        2: Dim("height", min=least),
+        3: Dim("width", min=least),
+    }
     try:
-        with ExactPooling(), torch.no_grad():
+        with Exportable(), torch.no_grad():
             return torch.export.export(
                 Deployed(model).eval(), (example,), dynamic_shapes=(dynamic,)
             )
@@ -65,19 +63,22 @@ def trace(model: Segmenter, *, output_stride: int, batch: int | None = None) -> 
         raise ExportError(f"torch.export cannot trace this network: {reason}") from error
 
 
-class ExactPooling(TorchFunctionMode):
-    """Within it, adaptive pooling is written as two products.
+class Exportable(TorchFunctionMode):
+    """Within it, what exporters get wrong or refuse is written with simpler operators.
 
-    Exporters unroll adaptive pooling for the size of the example alone, without a word: at other
-    sizes the graph is wrong.
+    Adaptive pooling they unroll for the size of the example alone, without a word: at other sizes
+    the graph is wrong. Of a convolution ONNX wants to know the number of groups.
     """
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
+        kwargs = kwargs or {}
         if func is F.adaptive_avg_pool2d:
-            return pooled(*args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
+            return pooled(*args, **kwargs)
+        if func is F.conv2d and isinstance(kwargs.get("groups"), torch.SymInt):
+            return filtered(args[0], args[1], kwargs["padding"])
+        return func(*args, **kwargs)
 
 
 def pooled(input: Tensor, output_size: int | tuple[int, int]) -> Tensor:
@@ -96,3 +97,18 @@ def _bins(length: int, count: int, like: Tensor) -> Tensor:
     last_k1 = torch.div((bin_k1 + 1) * length + (count - 1), count, rounding_mode="floor")
     inside_kn = ((cell_n >= first_k1) & (cell_n < last_k1)).to(like.dtype)
     return inside_kn / (last_k1 - first_k1).to(like.dtype)
+
+
+def filtered(x_1nhw: Tensor, filter_n1ij: Tensor, padding: int) -> Tensor:
+    """A convolution of as many groups as there are channels, as a sum over shifted maps."""
+    rows, columns = filter_n1ij.shape[2:]
+    height = x_1nhw.shape[2] + 2 * padding - rows + 1
+    width = x_1nhw.shape[3] + 2 * padding - columns + 1
+    padded_1nhw = F.pad(x_1nhw, (padding,) * 4)
+    filter_1nij = filter_n1ij.transpose(0, 1)
+    shifted = (
+        padded_1nhw[:, :, i : i + height, j : j + width] * filter_1nij[:, :, i, j, None, None]
+        for i in range(rows)
+        for j in range(columns)
+    )
+    return reduce(torch.add, shifted)

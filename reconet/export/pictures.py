@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import cv2
 import numpy as np
@@ -20,6 +21,7 @@ from reconet.protocol import Protocol
 from reconet.recipe import Recipe
 
 Read = Callable[[], Image]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +96,6 @@ def _fit(image_hwc: Image, size: tuple[int, int]) -> Image:
     )
 
 
-def _spread[T](things: Sequence[T], most: int) -> list[T]:
+def _spread(things: Sequence[T], most: int) -> list[T]:
     places = np.linspace(0, len(things) - 1, min(most, len(things))).astype(int)
     return [things[int(place)] for place in places]

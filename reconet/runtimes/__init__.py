@@ -42,11 +42,8 @@ class Opened:
     def __call__(self, image_bchw: Tensor) -> tuple[Tensor, ...]:
         """The outputs that it was opened for, where the picture is; computed on the CPU."""
         self._check(image_bchw)
-        image = image_bchw.cpu().numpy()
-        step = self.about.batch or len(image)
-        parts = [self.run(image[start : start + step]) for start in range(0, len(image), step)]
-        joined = (np.concatenate(part) if len(part) > 1 else part[0] for part in zip(*parts))
-        return tuple(torch.from_numpy(np.asarray(one)).to(image_bchw.device) for one in joined)
+        said = self.run(image_bchw.cpu().numpy())
+        return tuple(torch.from_numpy(np.asarray(one)).to(image_bchw.device) for one in said)
 
     def _check(self, image_bchw: Tensor) -> None:
         shape, least = tuple(image_bchw.shape), self.about.smallest
@@ -62,9 +59,7 @@ class Opened:
             )
 
 
-def open_file(
-    source: Path, outputs: Sequence[str] = (LOGITS,), *, trusted: bool = False
-) -> Opened:
+def open_file(source: Path, outputs: Sequence[str] = (LOGITS,), *, trusted: bool = False) -> Opened:
     """Open an exported file for some of its outputs; what is not asked for is not computed.
 
     `trusted`: it may be a .pt2, since it was made here or by somebody whose code may run here.

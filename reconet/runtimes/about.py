@@ -1,4 +1,4 @@
-"""What an exported file says of itself, beside its graph: texts by name, as every format has them."""
+"""What an exported file says of itself beside its graph: texts by name, in any format."""
 
 import json
 from collections.abc import Mapping
@@ -31,7 +31,6 @@ class About:
     score: dict[str, float]
     precision: str  # of the weights and products: fp32 or int8
     smallest: int  # shortest side of a picture that it takes
-    batch: int | None = None  # pictures at once, where that number is fixed
     int8: dict[str, Any] = field(default_factory=dict)  # how it was made, and what it cost
 
     def texts(self) -> dict[str, str]:
@@ -44,7 +43,6 @@ class About:
             "score": json.dumps(self.score),
             "precision": self.precision,
             "smallest": str(self.smallest),
-            "batch": str(self.batch or 0),
             "int8": json.dumps(self.int8),
         }
 
@@ -65,7 +63,6 @@ class About:
                 score=_SCORE.validate_json(texts["score"]),
                 precision=texts["precision"],
                 smallest=int(texts["smallest"]),
-                batch=int(texts["batch"]) or None,
                 int8=_OBJECT.validate_json(texts["int8"]),
             )
         except (KeyError, ValueError, AttributeError, ValidationError, RecipeError) as error:

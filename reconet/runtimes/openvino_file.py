@@ -60,7 +60,9 @@ def read_texts(model: Any) -> dict[str, str]:
     """What `write_texts` has written; nothing of another's model."""
     if not model.has_rt_info([KEY]):
         return {}
-    return {name: str(value.value) for name, value in model.get_rt_info([KEY]).value.items()}
+    texts = model.get_rt_info([KEY]).value
+    # Of a model that was never in a file they are plain, of one that was they are wrapped.
+    return {name: str(getattr(text, "value", text)) for name, text in texts.items()}
 
 
 def write_texts(model: Any, texts: Mapping[str, str]) -> None:
