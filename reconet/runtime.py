@@ -85,4 +85,7 @@ def open_export(source: Path, device: torch.device) -> Network:
     )
 
 
-OPENERS: dict[str, Opener] = {".safetensors": open_weights} | dict.fromkeys(RUNTIMES, open_export)
+OPENERS: dict[str, Opener] = {
+    ".safetensors": open_weights,
+    **dict.fromkeys(RUNTIMES, open_export),
+}

@@ -153,8 +153,8 @@ def _what(trained: Trained) -> str:
     crop = f"{data.crop[0]} x {data.crop[1]}"
     return (
         f"Semantic segmentation with `{model.context}` on a dilated {model.backbone} (output "
-        f"stride {model.output_stride}), trained on `{data.name}` ({data.train_split}), crop {crop}; the "
-        f"weights of step {trained.step}. RGB pictures of any size go in."
+        f"stride {model.output_stride}), trained on `{data.name}` ({data.train_split}), crop "
+        f"{crop}; the weights of step {trained.step}. RGB pictures of any size go in."
     )
 
 
