@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from reconet.cpu import make_bf16_safe
+from reconet.data.scenes import CLASSES, PALETTE
 from reconet.errors import ReconetError, pick
 from reconet.export.graph import smallest_side, trace
 from reconet.export.int8 import quantise
@@ -32,6 +33,7 @@ from reconet.models.context import CONTEXTS
 from reconet.models.layers import resize
 from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.trained import Trained
+from reconet.recipe import Data, Model, Recipe, Train
 from reconet.runtime import in_use
 from reconet.runtimes import LABELS, open_file
 from reconet.runtimes.about import About
@@ -257,9 +259,6 @@ def _about(bench: Bench) -> About:
 
 def fresh(backbone: str) -> Trained:
     """RecoNet with fresh weights, where there is no trained one at hand."""
-    from reconet.data.scenes import CLASSES, PALETTE
-    from reconet.recipe import Data, Model, Recipe, Train
-
     recipe = Recipe(
         data=Data(name="scenes", options={"size": [512, 512], "val": CALIBRATION}),
         model=Model(backbone=backbone),

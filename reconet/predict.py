@@ -15,6 +15,7 @@ from reconet.data.images import read_image
 from reconet.inference import labels, probabilities
 from reconet.protocol import Protocol
 from reconet.runtime import Network, open_network
+from reconet.share import open_shared
 from reconet.world import pick_device
 
 Picture = str | Path | Pillow.Image | Image  # a file, or RGB uint8 (h, w, 3)
@@ -54,6 +55,13 @@ class Predictor:
         """The best network of a run directory, or a file of one: .safetensors or an export."""
         network = open_network(Path(source), pick_device(device))
         return cls(network, protocol=protocol, device=device)
+
+    @classmethod
+    def from_pretrained(
+        cls, source: str | Path, *, protocol: Protocol | None = None, device: str = "auto"
+    ) -> Self:
+        """A network that somebody shared: a folder of `reconet share`, or its id on the hub."""
+        return cls.from_run(open_shared(source), protocol=protocol, device=device)
 
     @property
     def classes(self) -> tuple[str, ...]:
