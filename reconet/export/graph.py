@@ -5,7 +5,6 @@ can do them otherwise than the training did.
 """
 
 from collections.abc import Callable
-from functools import reduce
 from typing import Any
 
 import torch
@@ -84,6 +83,8 @@ class Exportable(TorchFunctionMode):
 def pooled(input: Tensor, output_size: int | tuple[int, int]) -> Tensor:
     """F.adaptive_avg_pool2d for any size of the map, also one that is not known yet."""
     rows, columns = output_size if isinstance(output_size, tuple) else (output_size, output_size)
+    if rows == columns == 1:
+        return input.mean(dim=(2, 3), keepdim=True)
     row_ih = _bins(input.shape[2], rows, input)
     column_wj = _bins(input.shape[3], columns, input).transpose(0, 1)
     return row_ih @ (input @ column_wj)
@@ -100,15 +101,13 @@ def _bins(length: int, count: int, like: Tensor) -> Tensor:
 
 
 def filtered(x_1nhw: Tensor, filter_n1ij: Tensor, padding: int) -> Tensor:
-    """A convolution of as many groups as there are channels, as a sum over shifted maps."""
-    rows, columns = filter_n1ij.shape[2:]
+    """A convolution of as many groups as there are channels, as a product with each cell's
+    neighbourhood."""
+    channels, _, rows, columns = filter_n1ij.shape
     height = x_1nhw.shape[2] + 2 * padding - rows + 1
     width = x_1nhw.shape[3] + 2 * padding - columns + 1
-    padded_1nhw = F.pad(x_1nhw, (padding,) * 4)
-    filter_1nij = filter_n1ij.transpose(0, 1)
-    shifted = (
-        padded_1nhw[:, :, i : i + height, j : j + width] * filter_1nij[:, :, i, j, None, None]
-        for i in range(rows)
-        for j in range(columns)
+    near_nkp = F.unfold(x_1nhw, (rows, columns), padding=padding).view(
+        channels, rows * columns, height * width
     )
-    return reduce(torch.add, shifted)
+    y_n1p = filter_n1ij.view(channels, 1, rows * columns) @ near_nkp
+    return y_n1p.view(1, channels, height, width)

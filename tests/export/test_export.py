@@ -202,7 +202,7 @@ def test_pooling_as_products_is_adaptive_pooling(size: tuple[int, int], bins: in
 
 
 @pytest.mark.parametrize("kernel", [1, 2, 3])
-def test_a_sum_of_shifted_maps_is_a_grouped_convolution(kernel: int) -> None:
+def test_products_with_neighbourhoods_are_a_grouped_convolution(kernel: int) -> None:
     x_1nhw, filter_n1ij = torch.randn(1, 6, 5, 7), torch.randn(6, 1, kernel, kernel)
     expected = F.conv2d(x_1nhw, filter_n1ij, padding=kernel // 2, groups=6)
     torch.testing.assert_close(filtered(x_1nhw, filter_n1ij, kernel // 2), expected)
