@@ -15,7 +15,7 @@ from reconet.data.dataset import Dataset, has_labels
 from reconet.errors import DataError, ExportError, ReconetError, pick
 from reconet.evaluate import OnPicture, confusion_of
 from reconet.export.check import Difference, check
-from reconet.export.graph import smallest_side, trace
+from reconet.export.graph import NOT_IN_ONNX, smallest_side, trace
 from reconet.export.int8 import Try, calibration, quantise, search
 from reconet.export.pictures import Pictures, from_folder, of_recipe
 from reconet.export.write import FORMATS, as_onnx, save_openvino
@@ -84,6 +84,12 @@ def export(
     path = out or default_path(source, chosen.suffix, int8 is not None)
     if path.suffix != chosen.suffix:
         raise ExportError(f"--out of format {format} ends in {chosen.suffix}, got {path}.")
+    reason = NOT_IN_ONNX.get(trained.recipe.model.context)
+    if reason is not None and format != "torch":
+        raise ExportError(
+            f"{trained.recipe.model.context} cannot be written as {format}: {reason}; "
+            "--format torch can."
+        )
     about = _about(trained)
     tell("tracing ...")
     program = trace(trained.model, output_stride=trained.recipe.model.output_stride)

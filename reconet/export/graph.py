@@ -18,6 +18,11 @@ from reconet.models.fold import fold_batchnorm
 from reconet.models.layers import resize
 from reconet.models.segmenter import Segmenter
 
+# Contexts that ONNX, and hence OpenVINO, cannot express, and why.
+NOT_IN_ONNX = {
+    "dmnet": "each picture has filters of its own: a convolution of as many groups as there are "
+    "pictures times channels, and ONNX wants that number fixed"
+}
 MOST_CLASSES = 256
 
 
@@ -63,10 +68,10 @@ def trace(model: Segmenter, *, output_stride: int) -> ExportedProgram:
 
 
 class Exportable(TorchFunctionMode):
-    """Within it, what exporters get wrong or refuse is written with simpler operators.
+    """Within it, adaptive pooling is written as two products.
 
-    Adaptive pooling they unroll for the size of the example alone, without a word: at other sizes
-    the graph is wrong. Of a convolution ONNX wants to know the number of groups.
+    Exporters unroll adaptive pooling for the size of the example alone, without a word: at other
+    sizes the graph is wrong.
     """
 
     def __torch_function__(
@@ -75,8 +80,6 @@ class Exportable(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is F.adaptive_avg_pool2d:
             return pooled(*args, **kwargs)
-        if func is F.conv2d and isinstance(kwargs.get("groups"), torch.SymInt):
-            return filtered(args[0], args[1], kwargs["padding"])
         return func(*args, **kwargs)
 
 
@@ -98,16 +101,3 @@ def _bins(length: int, count: int, like: Tensor) -> Tensor:
     last_k1 = torch.div((bin_k1 + 1) * length + (count - 1), count, rounding_mode="floor")
     inside_kn = ((cell_n >= first_k1) & (cell_n < last_k1)).to(like.dtype)
     return inside_kn / (last_k1 - first_k1).to(like.dtype)
-
-
-def filtered(x_1nhw: Tensor, filter_n1ij: Tensor, padding: int) -> Tensor:
-    """A convolution of as many groups as there are channels, as a product with each cell's
-    neighbourhood."""
-    channels, _, rows, columns = filter_n1ij.shape
-    height = x_1nhw.shape[2] + 2 * padding - rows + 1
-    width = x_1nhw.shape[3] + 2 * padding - columns + 1
-    near_nkp = F.unfold(x_1nhw, (rows, columns), padding=padding).view(
-        channels, rows * columns, height * width
-    )
-    y_n1p = filter_n1ij.view(channels, 1, rows * columns) @ near_nkp
-    return y_n1p.view(1, channels, height, width)
