@@ -80,6 +80,8 @@ def export(
     chosen = pick(FORMATS, format, "format")
     if int8 is not None and format != "openvino":
         raise ExportError(f"--int8 is made for OpenVINO; got --format {format}.")
+    if int8 is not None and int8.calibrate is not None:
+        from_folder(int8.calibrate, 1)  # a wrong folder is told at once, not after the tracing
     trained = load_trained(source)
     path = out or default_path(source, chosen.suffix, int8 is not None)
     if path.suffix != chosen.suffix:

@@ -182,6 +182,7 @@ def test_an_export_of_somebody_else_is_not_ours(tmp_path: Path) -> None:
     node = onnx.helper.make_node("Identity", ["x"], ["logits"])
     graph = onnx.helper.make_graph([node], "other", [value], [said])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)])
+    model.ir_version = 10
     path = tmp_path / "other.onnx"
     path.write_bytes(model.SerializeToString())
     with pytest.raises(CheckpointError, match="not written by `reconet export`"):
