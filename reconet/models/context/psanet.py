@@ -49,7 +49,8 @@ class PointAttention(nn.Module):
 
 
 def shrunk(length: int) -> int:
-    return -(-length // SHRINK)
+    """Rounded up, without the usual -(-n // 2): ONNX rounds quotients below zero towards zero."""
+    return (length + SHRINK - 1) // SHRINK
 
 
 def spread(energy_bohw: Tensor, reach: tuple[int, int]) -> Tensor:
