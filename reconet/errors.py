@@ -8,6 +8,7 @@ ReconetError
     CheckpointError   weights do not fit the model they are loaded into, or cannot be read
     TrainingError     a training cannot start here or cannot go on
     OutputError       a file cannot be written: no space, no permission, no such place
+    ExportError       an export cannot be made, or does not compute what its network does
     MissingExtraError an optional part of the package is not installed
 """
 
@@ -49,6 +50,10 @@ class TrainingError(ReconetError):
 
 class OutputError(ReconetError):
     """A file cannot be written: no space, no permission, no such place."""
+
+
+class ExportError(ReconetError):
+    """An export cannot be made, or does not compute what its network does."""
 
 
 class MissingExtraError(ReconetError):

@@ -23,6 +23,7 @@ from reconet.errors import DataError
 from reconet.inference import Reader, bands, read_together, windows_seen
 from reconet.protocol import Protocol
 from reconet.runtime import AUTO, Network, open_fast
+from reconet.share import open_shared
 from reconet.world import pick_device
 
 Picture = str | Path | Pillow.Image | Image  # a file, or RGB uint8 (h, w, 3)
@@ -87,6 +88,19 @@ class Predictor:
         """
         network = open_fast(Path(source), pick_device(device), precision)
         return cls(network, protocol=protocol, device=device)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | Path,
+        *,
+        protocol: Protocol | None = None,
+        device: str = "auto",
+        precision: str = AUTO,
+    ) -> Self:
+        """A network that somebody shared: a folder of `reconet share`, or its id on the hub."""
+        path = open_shared(source)
+        return cls.from_run(path, protocol=protocol, device=device, precision=precision)
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from reconet.models.fold import fold_batchnorm
 from reconet.models.segmenter import Segmenter
 from reconet.models.trained import load_trained
 from reconet.recipe import Recipe
+from reconet.runtimes import RUNTIMES, open_file
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 AUTO = "auto"
@@ -53,7 +54,8 @@ Opener = Callable[[Path, torch.device], Network]
 
 def open_network(source: Path, device: torch.device) -> Network:
     """The network of a run directory, or of one file that was saved or exported."""
-    return pick(OPENERS, source.suffix or ".safetensors", "format of a network")(source, device)
+    suffix = "" if source.is_dir() else source.suffix  # a directory may have a dot in its name
+    return pick(OPENERS, suffix or ".safetensors", "format of a network")(source, device)
 
 
 def open_fast(source: Path, device: torch.device, precision: str = AUTO) -> Network:
@@ -149,4 +151,22 @@ def _how(model: Segmenter, precision: str) -> str:
     return f"torch {precision}{folded}, channels last"
 
 
-OPENERS: dict[str, Opener] = {".safetensors": open_weights}
+def open_export(source: Path, device: torch.device) -> Network:
+    """A file of `reconet export`, run on the CPU by the library that it was made for."""
+    opened = open_file(source)
+    about = opened.about
+    return Network(
+        forward=lambda image_bchw: opened(image_bchw)[0],
+        how=opened.how,
+        recipe=about.recipe,
+        classes=about.classes,
+        palette=about.palette,
+        step=about.step,
+        score=about.score,
+    )
+
+
+OPENERS: dict[str, Opener] = {
+    ".safetensors": open_weights,
+    **dict.fromkeys(RUNTIMES, open_export),
+}

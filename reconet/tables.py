@@ -10,12 +10,14 @@ from rich.text import Text
 from reconet.bench import ModuleBench
 from reconet.bench_data import DataBench
 from reconet.bench_evaluate import EvaluateBench
+from reconet.bench_model import ModelBench
 from reconet.bench_train import TrainBench
 from reconet.cost import Cost, ModelCost
 from reconet.cost_paper import Claim, HeadCost, Row
 from reconet.data.check_report import Listing
 from reconet.data.dataset import DatasetInfo
 from reconet.evaluate import Evaluation
+from reconet.export import Export
 from reconet.figures import LABELS
 from reconet.predictions import Outcome
 from reconet.study.result import HEAD, StudyResult, caption, conditions, table_rows
@@ -180,6 +182,28 @@ def bench_evaluate_table(title: str, results: Sequence[EvaluateBench]) -> Table:
     return result
 
 
+def bench_model_table(title: str, results: Sequence[ModelBench]) -> Table:
+    rows = [
+        [
+            r.network,
+            r.way,
+            _or_dash(r.images_per_second, "{:.2f}"),
+            _or_dash(r.over_eager, "{:.2f}x"),
+            "-" if r.agreement is None else f"{100 * r.agreement:.2f} %",
+            r.reason,
+        ]
+        for r in results
+    ]
+    result = table(title, ["network", "way", "images/s", "over eager", "same labels", ""], rows)
+    for column in (result.columns[1], result.columns[5]):
+        column.justify = "left"
+    return result
+
+
+def _or_dash(value: float | None, form: str) -> str:
+    return "-" if value is None else form.format(value)
+
+
 def dataset_table(infos: Mapping[str, DatasetInfo]) -> Table:
     rows = []
     for name, info in infos.items():
@@ -244,6 +268,37 @@ def study_tables(result: StudyResult) -> list[RenderableType]:
     shown.caption = "\n".join(caption(result))
     told = [Text(f"{name}: {value}") for name, value in conditions(result)]
     return [shown, *told]
+
+
+def export_tables(result: Export) -> list[RenderableType]:
+    """Where it is, how it differs from the network, and what quantisation cost."""
+    rows = [
+        [
+            f"{d.pictures} x {d.size[0]} x {d.size[1]}",
+            f"{d.logits:.1e}",
+            f"{100 * d.labels:.3f} %",
+        ]
+        for d in result.differences
+    ]
+    columns = ["pictures", "largest difference of logits", "same labels"]
+    title = f"{result.path} ({result.how}) against the network, on {result.pictures}"
+    shown: list[RenderableType] = [table(title, columns, rows)]
+    if result.tries:
+        tries = [
+            [
+                ", ".join(one.kept) or "nothing",
+                "-" if one.before is None else f"{100 * one.before:.2f}",
+                "-" if one.after is None else f"{100 * one.after:.2f}",
+                "-" if one.before is None else f"{one.loss:+.2f}",
+            ]
+            for one in result.tries
+        ]
+        columns = ["kept in fp32", "mIoU % before", "after", "loss"]
+        title = f"int8, calibrated by {result.calibrated_on}, scored on {result.scored_on or '-'}"
+        shown.append(table(title, columns, tries))
+    if result.remark:
+        shown.append(Text(result.remark))
+    return shown
 
 
 def _percent(value: float) -> str:

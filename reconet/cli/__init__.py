@@ -17,6 +17,7 @@ from reconet.cli import (
     costs,
     datasets,
     explains,
+    exports,
     predicts,
     recipes,
     reports,
@@ -40,6 +41,8 @@ VERBS: dict[str, Verb] = {
     "serve": serves.serve,
     "study": studies.study,
     "cost": costs.cost,
+    "export": exports.export,
+    "share": exports.share,
 }
 GROUPS: dict[str, tuple[str, dict[str, Verb]]] = {
     "data": (
@@ -53,6 +56,7 @@ GROUPS: dict[str, tuple[str, dict[str, Verb]]] = {
             "data": benches.data,
             "train": benches.train,
             "evaluate": benches.evaluate,
+            "model": benches.model,
         },
     ),
 }

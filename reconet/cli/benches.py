@@ -133,3 +133,56 @@ def evaluate(
     values = {"networks": [asdict(result) for result in results]}
     title = f"Multi-scale evaluation, {backbone}, crop {crop}"
     report(values, [tables.bench_evaluate_table(title, results)], as_json)
+
+
+def model(
+    run: Annotated[
+        Path | None,
+        typer.Argument(metavar="[RUN]", help="A run; without one, RecoNet with fresh weights."),
+    ] = None,
+    size: Annotated[str, typer.Option(metavar="HxW", help="Size of the picture.")] = "512x512",
+    backbone: Annotated[str, typer.Option(help="Where no run is given.")] = "resnet50",
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds; the median counts.")] = 5,
+    way: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this way beside eager fp32; may be repeated."),
+    ] = None,
+    context: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Another method on the same backbone, or all."),
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Of every runtime; by default torch's.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """One network at one size, in every way: eager, Predictor's, bf16, compiled, ONNX Runtime,
+    OpenVINO in fp32, bf16 and int8.
+
+    All take turns in one run. Shown are pictures a second, the ratio to eager fp32, and how many
+    pixels get the label that eager fp32 gives them.
+
+    \b
+    Examples:
+      reconet bench model runs/first --size 128
+      reconet bench model --way "OpenVINO int8" --rounds 9 --json
+      reconet bench model runs/voc --context danet --context pspnet
+    """
+    import torch
+
+    from reconet import tables
+    from reconet.bench_model import bench_model, fresh
+    from reconet.models.context import CONTEXTS
+    from reconet.models.trained import load_trained
+
+    pixels = parse_size(size)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    trained = load_trained(run) if run is not None else fresh(backbone)
+    others = list(CONTEXTS) if context == ["all"] else context or []
+    with busy("measuring, some minutes ..."):
+        results = bench_model(trained, size=pixels, rounds=rounds, ways=way, contexts=others)
+    count = torch.get_num_threads()
+    title = f"{trained.recipe.model.backbone}, one picture of {size}, {count} thread(s)"
+    values = {"size": list(pixels), "threads": count, "ways": [asdict(r) for r in results]}
+    report(values, [tables.bench_model_table(title, results)], as_json)

@@ -49,7 +49,8 @@ class PointAttention(nn.Module):
 
 
 def shrunk(length: int) -> int:
-    return -(-length // SHRINK)
+    """Rounded up, without the usual -(-n // 2): ONNX rounds quotients below zero towards zero."""
+    return (length + SHRINK - 1) // SHRINK
 
 
 def spread(energy_bohw: Tensor, reach: tuple[int, int]) -> Tensor:
@@ -69,7 +70,9 @@ def spread(energy_bohw: Tensor, reach: tuple[int, int]) -> Tensor:
 def _offsets(height: int, width: int, device: torch.device, *, rows: bool) -> Tensor:
     """How many rows (columns) lie between every two positions of a map."""
     index_n = torch.arange(height * width, device=device)
-    coordinate_n = index_n // width if rows else index_n % width
+    row_n = index_n // width
+    # The remainder in steps: ONNX has none by a number that is not known yet.
+    coordinate_n = row_n if rows else index_n - row_n * width
     return coordinate_n[:, None] - coordinate_n
 
 

@@ -1,0 +1,112 @@
+"""Verbs that hand a trained network on: to other programs, and to other people."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reconet.cli.common import Json, counted, report
+from reconet.errors import RecipeError
+
+Trained = Annotated[
+    Path, typer.Argument(metavar="RUN|CHECKPOINT", help="A run directory, or a .safetensors file.")
+]
+Root = Annotated[
+    Path | None, typer.Option(help="Where the dataset is, if not where it was trained.")
+]
+
+
+def export(
+    run: Trained,
+    format: Annotated[
+        str, typer.Option("--format", metavar="onnx|openvino|torch", help="What to write.")
+    ] = "onnx",
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="By default RUN/model.onnx, .xml or .pt2.")
+    ] = None,
+    int8: Annotated[
+        bool, typer.Option("--int8", help="In 8 bits, calibrated by pictures; OpenVINO only.")
+    ] = False,
+    calibrate: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Pictures to calibrate by; else the training split's."),
+    ] = None,
+    pictures: Annotated[int, typer.Option(min=1, help="How many to calibrate by.")] = 64,
+    split: Annotated[
+        str | None, typer.Option(help="Split to score int8 on; by default the recipe's.")
+    ] = None,
+    score_on: Annotated[
+        int | None, typer.Option(min=1, help="Pictures of it to score on; by default all.")
+    ] = None,
+    max_loss: Annotated[float, typer.Option(help="Points of mIoU that int8 may cost.")] = 0.5,
+    root: Root = None,
+    as_json: Json = False,
+) -> None:
+    """Write a network as one file for other programs, and check that it computes the same.
+
+    A uint8 RGB picture of any size goes in, uint8 labels of that size come out: normalisation,
+    resizing and argmax are inside. The file is opened by its own runtime and compared with the
+    network on real pictures of several sizes; if they disagree, that is an error.
+
+    \b
+    Examples:
+      reconet export runs/voc --format onnx
+      reconet export runs/voc --format openvino --int8
+      reconet export runs/voc --format openvino --int8 --calibrate photos --max-loss 1
+      reconet predict runs/voc/model.onnx street.jpg
+    """
+    if not int8 and (calibrate or split or score_on):
+        raise RecipeError("--calibrate, --split and --score-on belong to --int8.")
+    from rich.console import Console
+
+    from reconet import tables
+    from reconet.export import Int8
+    from reconet.export import export as export_network
+
+    options = Int8(
+        calibrate=calibrate, pictures=pictures, split=split, score_on=score_on, max_loss=max_loss
+    )
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    with counted("score") as progress:
+        result = export_network(
+            run,
+            format=format,
+            out=out,
+            int8=options if int8 else None,
+            root=root,
+            tell=console.print,
+            progress=progress,
+        )
+    report(result.as_dict(), tables.export_tables(result), as_json)
+
+
+def share(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to write.")],
+    licence: Annotated[
+        str | None, typer.Option(metavar="ID", help="Of the weights, such as apache-2.0 or mit.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Title of the model card.")] = None,
+    push: Annotated[
+        str | None, typer.Option(metavar="OWNER/NAME", help="Also upload it to the hub.")
+    ] = None,
+    private: Annotated[
+        bool, typer.Option("--private", help="Where --push makes a new place, a private one.")
+    ] = False,
+) -> None:
+    """Put a trained network into a folder that others can use, with a model card about it.
+
+    The card says how it was trained, what it scores, what it costs, and shows pictures. Others open
+    the folder, or the hub's copy of it, with Predictor.from_pretrained.
+
+    \b
+    Examples:
+      reconet share runs/voc --out shared/voc --licence apache-2.0
+      reconet share runs/voc --out shared/voc --push somebody/reconet-voc
+    """
+    from reconet.share import push_folder, write_folder
+
+    folder = write_folder(run, out, licence=licence, name=name)
+    print(folder)
+    if push is not None:
+        print(push_folder(folder, push, private=private))

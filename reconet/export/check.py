@@ -1,0 +1,86 @@
+"""Does an export compute what its network does? It is opened by its own runtime, and asked.
+
+Sizes: the training crop; one that is not square; another number of pictures.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from reconet.errors import ExportError
+from reconet.export.pictures import Pictures, batch_of
+from reconet.models.layers import resize
+from reconet.models.segmenter import Segmenter
+from reconet.runtimes import LABELS, LOGITS, Opened, open_file
+
+# fp32 in another order of its sums, and what that may move.
+LARGEST_DIFFERENCE = 1e-3
+LEAST_AGREEMENT = 0.999
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """Between an export and its network, on pictures of one size."""
+
+    pictures: int
+    size: tuple[int, int]
+    logits: float  # largest difference, in units of the largest logit
+    labels: float  # fraction of the pixels with the same label
+
+    @property
+    def fine(self) -> bool:
+        return self.logits <= LARGEST_DIFFERENCE and self.labels >= LEAST_AGREEMENT
+
+    def __str__(self) -> str:
+        return (
+            f"{self.pictures} x {self.size[0]} x {self.size[1]}: logits differ by "
+            f"{self.logits:.1e} of the largest, {100 * self.labels:.3f} % of the labels agree"
+        )
+
+
+def shapes(crop: tuple[int, int], smallest: int) -> list[tuple[int, tuple[int, int]]]:
+    """(pictures, size): what every export is tried on."""
+    height, width = (max(side, smallest) for side in crop)
+    wide = (max(smallest, 3 * height // 4 + 1), 5 * width // 4 + 3)
+    small = (max(smallest, height // 2 + 5), max(smallest, width // 2))
+    return [(1, (height, width)), (1, wide), (2, small)]
+
+
+def check(path: Path, model: Segmenter, pictures: Pictures, *, judge: bool) -> list[Difference]:
+    """Reload an export and compare it with the eager network; with `judge` a difference that
+    rounding does not explain is an error."""
+    opened = open_file(path, (LABELS, LOGITS), trusted=True)
+    about = opened.about
+    found = [
+        compare(opened, model, pictures, count, size)
+        for count, size in shapes(about.recipe.data.crop, about.smallest)
+    ]
+    refuse(path, found if judge else [])
+    return found
+
+
+def refuse(path: Path, found: Sequence[Difference]) -> None:
+    wrong = next((difference for difference in found if not difference.fine), None)
+    if wrong is not None:
+        raise ExportError(f"{path} does not compute what its network does: {wrong}.")
+
+
+@torch.no_grad()
+def compare(
+    opened: Opened, model: Segmenter, pictures: Pictures, count: int, size: tuple[int, int]
+) -> Difference:
+    image_bchw = batch_of(pictures, count, size)
+    label_bhw, logits_bkij = opened(image_bchw)
+    true_bkij = model.coarse(image_bchw)
+    true_bhw = resize(true_bkij, size).argmax(1)
+    if logits_bkij.shape != true_bkij.shape or label_bhw.shape != true_bhw.shape:
+        return Difference(pictures=count, size=size, logits=float("inf"), labels=0.0)
+    scale = true_bkij.abs().max().clamp_min(torch.finfo(torch.float32).tiny)
+    return Difference(
+        pictures=count,
+        size=size,
+        logits=((logits_bkij - true_bkij).abs().max() / scale).item(),
+        labels=(label_bhw == true_bhw).double().mean().item(),
+    )

@@ -1,0 +1,103 @@
+"""A network as one graph: uint8 pictures in, uint8 labels out, any batch and any size.
+
+Normalisation, the resizing of the logits and the argmax are inside, so that no user of an export
+can do them otherwise than the training did.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
+from torch.overrides import TorchFunctionMode
+
+from reconet.errors import ExportError
+from reconet.models.fold import fold_batchnorm
+from reconet.models.layers import resize
+from reconet.models.segmenter import Segmenter
+
+# Contexts that ONNX, and hence OpenVINO, cannot express, and why.
+NOT_IN_ONNX = {
+    "dmnet": "each picture has filters of its own: a convolution of as many groups as there are "
+    "pictures times channels, and ONNX wants that number fixed"
+}
+MOST_CLASSES = 256
+
+
+class Deployed(nn.Module):
+    """image_bchw, RGB uint8 -> labels_bhw, uint8, and logits_bkij as coarse as the features."""
+
+    def __init__(self, model: Segmenter) -> None:
+        super().__init__()
+        self.model = fold_batchnorm(model).requires_grad_(False).cpu()
+
+    def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
+        logits_bkij = self.model.coarse(image)
+        logits_bkhw = resize(logits_bkij, (image.shape[2], image.shape[3]))
+        return logits_bkhw.argmax(1).to(torch.uint8), logits_bkij
+
+
+def smallest_side(output_stride: int) -> int:
+    """So that every feature map, also one of twice the stride, has two cells a side: of maps with
+    one cell torch.export would make a case of their own."""
+    return 2 * output_stride + 1
+
+
+def trace(model: Segmenter, *, output_stride: int) -> ExportedProgram:
+    """The graph for any number of pictures of any size."""
+    if model.num_classes > MOST_CLASSES:
+        raise ExportError(f"labels are 8 bits, which {model.num_classes} classes do not fit.")
+    least = smallest_side(output_stride)
+    # Not square, and no size that a network is likely to be trained at.
+    example = torch.zeros(2, 3, 9 * output_stride, 11 * output_stride, dtype=torch.uint8)
+    dynamic = {
+        0: Dim("batch", min=1),
+        2: Dim("height", min=least),
+        3: Dim("width", min=least),
+    }
+    try:
+        with Exportable(), torch.no_grad():
+            return torch.export.export(
+                Deployed(model).eval(), (example,), dynamic_shapes=(dynamic,)
+            )
+    except (RuntimeError, ValueError, TypeError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ExportError(f"torch.export cannot trace this network: {reason}") from error
+
+
+class Exportable(TorchFunctionMode):
+    """Within it, adaptive pooling is written as two products.
+
+    Exporters unroll adaptive pooling for the size of the example alone, without a word: at other
+    sizes the graph is wrong.
+    """
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is F.adaptive_avg_pool2d:
+            return pooled(*args, **kwargs)
+        return func(*args, **kwargs)
+
+
+def pooled(input: Tensor, output_size: int | tuple[int, int]) -> Tensor:
+    """F.adaptive_avg_pool2d for any size of the map, also one that is not known yet."""
+    rows, columns = output_size if isinstance(output_size, tuple) else (output_size, output_size)
+    if rows == columns == 1:
+        return input.mean(dim=(2, 3), keepdim=True)
+    row_ih = _bins(input.shape[2], rows, input)
+    column_wj = _bins(input.shape[3], columns, input).transpose(0, 1)
+    return row_ih @ (input @ column_wj)
+
+
+def _bins(length: int, count: int, like: Tensor) -> Tensor:
+    """mean_kn: row k is the mean over the cells from floor(k n / K) to ceil((k + 1) n / K)."""
+    bin_k1 = torch.arange(count, device=like.device).unsqueeze(1)
+    cell_n = torch.arange(length, device=like.device)
+    first_k1 = torch.div(bin_k1 * length, count, rounding_mode="floor")
+    last_k1 = torch.div((bin_k1 + 1) * length + (count - 1), count, rounding_mode="floor")
+    inside_kn = ((cell_n >= first_k1) & (cell_n < last_k1)).to(like.dtype)
+    return inside_kn / (last_k1 - first_k1).to(like.dtype)

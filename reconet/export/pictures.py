@@ -1,0 +1,101 @@
+"""Real pictures to try an export on, and to calibrate it by."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from reconet.data import open_dataset
+from reconet.data.dataset import Dataset, Image
+from reconet.data.images import read_image
+from reconet.data.layout import files_in
+from reconet.errors import ReconetError
+from reconet.inference import labels
+from reconet.protocol import Protocol
+from reconet.recipe import Recipe
+
+Read = Callable[[], Image]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pictures:
+    """Some pictures, read when they are looked at, and in words where they are from."""
+
+    source: str
+    readers: Sequence[Read]
+
+    def __iter__(self) -> Iterator[Image]:
+        return (read() for read in self.readers)
+
+    def __len__(self) -> int:
+        return len(self.readers)
+
+
+def from_folder(folder: Path, most: int) -> Pictures:
+    """Spread over the pictures of a folder."""
+    files = _spread(files_in(folder), most)
+    return Pictures(
+        source=f"{len(files)} pictures of {folder}",
+        readers=[lambda path=path: read_image(path) for path in files],  # type: ignore[misc]
+    )
+
+
+def from_dataset(dataset: Dataset, most: int) -> Pictures:
+    indices = _spread(range(len(dataset)), most)
+    return Pictures(
+        source=f"{len(indices)} pictures of {dataset.info.name} {dataset.split}",
+        readers=[lambda i=i: dataset[i].image_hwc for i in indices],  # type: ignore[misc]
+    )
+
+
+def of_recipe(recipe: Recipe, split: str, root: Path | None, most: int) -> Pictures:
+    """Of the network's own dataset; where that is not here, generated ones, and it is said so."""
+    data = recipe.data
+    try:
+        return from_dataset(open_dataset(data.name, split, root or data.root, data.options), most)
+    except ReconetError:
+        if root is not None:  # the user says that it is there
+            raise
+    scenes = open_dataset("scenes", "val", None, {"size": list(data.crop), "val": most})
+    found = from_dataset(scenes, most)
+    return Pictures(
+        source=f"{len(found)} generated pictures ({data.name} is not here)", readers=found.readers
+    )
+
+
+def batch_of(pictures: Pictures, count: int, size: tuple[int, int]) -> Tensor:
+    """The first pictures at one size, image_bchw; if there are too few, they come again."""
+    images = [read() for read in pictures.readers[:count]]
+    fitted = [_fit(images[number % len(images)], size) for number in range(count)]
+    return torch.from_numpy(np.stack(fitted)).permute(0, 3, 1, 2).contiguous()
+
+
+def windows_of(image_hwc: Image, protocol: Protocol) -> NDArray[np.uint8]:
+    """All windows that a network would be shown of a picture, image_bchw: it is told to nobody."""
+    seen: list[Tensor] = []
+
+    def look(image_bchw: Tensor) -> Tensor:
+        seen.append(image_bchw)
+        return torch.zeros(len(image_bchw), 1, 1, 1)
+
+    labels(look, torch.from_numpy(image_hwc), protocol, 1)
+    windows: NDArray[np.uint8] = torch.cat(seen).numpy()
+    return windows
+
+
+def _fit(image_hwc: Image, size: tuple[int, int]) -> Image:
+    return np.asarray(
+        cv2.resize(image_hwc, (size[1], size[0]), interpolation=cv2.INTER_AREA), np.uint8
+    )
+
+
+def _spread(things: Sequence[T], most: int) -> list[T]:
+    places = np.linspace(0, len(things) - 1, min(most, len(things))).astype(int)
+    return [things[int(place)] for place in places]

@@ -1,0 +1,128 @@
+"""A traced network into files: torch's own, ONNX, and OpenVINO's from that ONNX."""
+
+import contextlib
+import io
+import json
+import logging
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from reconet.errors import ExportError, MissingExtraError, OutputError
+from reconet.files import write_atomic
+from reconet.runtimes import LABELS, LOGITS
+from reconet.runtimes.about import About
+from reconet.runtimes.openvino_file import write_texts
+from reconet.runtimes.program_file import TEXTS
+
+Write = Callable[[ExportedProgram, About, Path], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    suffix: str
+    write: Write
+
+
+def write_program(program: ExportedProgram, about: About, path: Path) -> None:
+    buffer = io.BytesIO()
+    with quiet():
+        torch.export.save(program, buffer, extra_files={TEXTS: json.dumps(about.texts())})
+    write_atomic(path, lambda file: file.write(buffer.getbuffer()))
+
+
+def write_onnx(program: ExportedProgram, about: About, path: Path) -> None:
+    proto = as_onnx(program)
+    for name, text in about.texts().items():
+        entry = proto.metadata_props.add()
+        entry.key, entry.value = name, text
+    data = proto.SerializeToString()
+    write_atomic(path, lambda file: file.write(data))
+
+
+def write_openvino(program: ExportedProgram, about: About, path: Path) -> None:
+    save_openvino(as_openvino(as_onnx(program)), about, path)
+
+
+FORMATS: dict[str, Format] = {
+    "onnx": Format(suffix=".onnx", write=write_onnx),
+    "openvino": Format(suffix=".xml", write=write_openvino),
+    "torch": Format(suffix=".pt2", write=write_program),
+}
+
+
+def as_onnx(program: ExportedProgram) -> Any:
+    """The graph as an onnx.ModelProto."""
+    try:
+        import onnx  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("export", "export to ONNX or OpenVINO") from error
+    try:
+        with quiet():
+            made = torch.onnx.export(
+                program,
+                dynamo=True,
+                input_names=["image"],
+                output_names=[LABELS, LOGITS],
+                verbose=False,
+            )
+    except Exception as error:  # its errors are of many kinds, and pages long
+        reason = str(error.__cause__ or error).strip().splitlines()[0]
+        raise ExportError(f"torch cannot write this network as ONNX: {reason}") from error
+    assert made is not None
+    return made.model_proto
+
+
+def as_openvino(proto: Any) -> Any:
+    """An onnx.ModelProto as an openvino.Model."""
+    try:
+        import openvino
+    except ImportError as error:
+        raise MissingExtraError("export", "export to OpenVINO") from error
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        path.write_bytes(proto.SerializeToString())
+        core = openvino.Core()
+        core.set_property({"ENABLE_MMAP": False})  # the file is gone after this
+        return core.read_model(path)
+
+
+def save_openvino(model: Any, about: About, path: Path) -> None:
+    """Both files, each in one move; the weights first, since the other is what one opens."""
+    import openvino
+
+    write_texts(model, about.texts())
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        folder = tempfile.mkdtemp(dir=path.parent, prefix=f".{path.stem}.")
+        try:
+            made = Path(folder) / path.name
+            openvino.save_model(model, made, compress_to_fp16=False)
+            for suffix in (".bin", ".xml"):
+                os.replace(made.with_suffix(suffix), path.with_suffix(suffix))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}.") from error
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without the exporters' remarks about themselves; what goes wrong is raised all the same."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

@@ -1,0 +1,202 @@
+"""A trained network in a folder that others can use: weights, recipe, pictures and a model card.
+
+The folder is what the hub calls a repository; `open_shared` takes either.
+"""
+
+import json
+import logging
+import shutil
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from reconet.cost import ModelCost, model_cost
+from reconet.data import DATASETS
+from reconet.errors import CheckpointError, OutputError, RecipeError
+from reconet.files import write_text
+from reconet.models.segmenter import build_model
+from reconet.models.trained import BEST, Trained, load_trained, save_trained
+from reconet.recipe import dump
+from reconet.sheet import NAME as SHEET
+
+CARD = "README.md"
+RECIPE = "recipe.json"
+
+
+def write_folder(
+    run: Path, out: Path, *, licence: str | None = None, name: str | None = None
+) -> Path:
+    """Copy what others need of a run, and write a card about it."""
+    trained = _without_root(load_trained(run))
+    weights = run / BEST if run.is_dir() else run
+    if out.resolve() == weights.parent.resolve():
+        raise OutputError(f"{out} is the run itself; share it into another folder.")
+    picture = weights.parent / SHEET
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if picture.is_file():
+            shutil.copyfile(picture, out / SHEET)
+    except OSError as error:
+        raise OutputError(f"cannot write {out}: {error.strerror or error}.") from error
+    _write_weights(trained, out / BEST)
+    write_text(out / RECIPE, dump(trained.recipe) + "\n")
+    title = name or _title(trained)
+    write_text(out / CARD, card(trained, title, licence, pictures=picture.is_file()))
+    return out
+
+
+def open_shared(source: str | Path) -> Path:
+    """The weights of a shared folder, or of a repository of the hub by its id, "owner/name"."""
+    path = Path(source)
+    if path.is_dir():
+        if not (path / BEST).is_file():
+            raise CheckpointError(f"{path} is no shared network: there is no {BEST} in it.")
+        return path / BEST
+    if path.exists():
+        return path
+    hub_id = str(source)
+    if hub_id.count("/") != 1 or hub_id.startswith(("/", ".", "~")):
+        raise CheckpointError(f"no shared network at {source}: neither a folder nor a hub id.")
+    import huggingface_hub as hub  # takes a moment to import
+    from huggingface_hub.errors import HfHubHTTPError
+
+    verbosity = hub.logging.get_verbosity()
+    hub.logging.set_verbosity(logging.ERROR)  # its retries would be many lines; ours is one
+    try:
+        return Path(hub.hf_hub_download(hub_id, BEST))
+    except (OSError, ValueError, HfHubHTTPError) as error:
+        raise CheckpointError(
+            f"cannot get {hub_id!r} from the hub ({type(error).__name__}): there is no such folder "
+            "here, and the hub cannot be reached or does not have it."
+        ) from error
+    finally:
+        hub.logging.set_verbosity(verbosity)
+
+
+def push_folder(folder: Path, hub_id: str, *, private: bool = False) -> str:
+    """Upload a shared folder; the hub's own log-in decides who may."""
+    if hub_id.count("/") != 1:
+        raise RecipeError(f"--push takes a hub id such as somebody/reconet-voc, got {hub_id!r}.")
+    import huggingface_hub as hub
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        place = hub.create_repo(hub_id, private=private, exist_ok=True)
+        hub.upload_folder(repo_id=hub_id, folder_path=folder)
+    except (OSError, ValueError, HfHubHTTPError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise OutputError(f"cannot upload to {hub_id!r}: {reason.rstrip('.')}.") from error
+    return str(place)
+
+
+def card(trained: Trained, title: str, licence: str | None, *, pictures: bool) -> str:
+    """A model card as the hub reads them: facts for machines on top, then the page."""
+    data = trained.recipe.data
+    kind = DATASETS.get(data.name)
+    with torch.device("meta"):
+        cost = model_cost(
+            build_model(trained.recipe, len(trained.classes), pretrained=False), data.crop
+        )
+    parts = [
+        _front_matter(trained, title, licence),
+        f"# {title}",
+        _what(trained),
+        "```python\nfrom reconet import Predictor\n\n"
+        'segment = Predictor.from_pretrained("this folder, or its id on the hub")\n'
+        'result = segment("street.jpg")  # result.label_hw, result.classes\n'
+        'result.overlay().save("out.png")\n```',
+        f"![Pictures, their truth, and what the network says]({SHEET})" if pictures else "",
+        "## Scores",
+        _scores(trained),
+        "## Cost",
+        _costs(cost, data.crop),
+        "## Classes",
+        ", ".join(trained.classes),
+        "## Licence",
+        f"Weights: {licence or 'not stated by who shared them'}.",
+        f"Training data ({data.name}): {(kind.info.licence if kind else '') or 'not known'}.",
+        "## Recipe",
+        f"```json\n{dump(trained.recipe)}\n```",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _without_root(trained: Trained) -> Trained:
+    """Where somebody's files are concerns nobody else."""
+    recipe = trained.recipe
+    data = recipe.data.model_copy(update={"root": None})
+    train = recipe.train.model_copy(update={"init_from": None})
+    return replace(trained, recipe=recipe.model_copy(update={"data": data, "train": train}))
+
+
+def _write_weights(trained: Trained, path: Path) -> None:
+    save_trained(
+        path,
+        trained.model,
+        trained.recipe,
+        classes=trained.classes,
+        palette=trained.palette,
+        step=trained.step,
+        score=trained.score,
+    )
+
+
+def _title(trained: Trained) -> str:
+    model = trained.recipe.model
+    return f"{model.context} on {model.backbone}, trained on {trained.recipe.data.name}"
+
+
+def _what(trained: Trained) -> str:
+    model, data = trained.recipe.model, trained.recipe.data
+    crop = f"{data.crop[0]} x {data.crop[1]}"
+    return (
+        f"Semantic segmentation with `{model.context}` on a dilated {model.backbone} (output "
+        f"stride {model.output_stride}), trained on `{data.name}` ({data.train_split}), crop "
+        f"{crop}; the weights of step {trained.step}. RGB pictures of any size go in."
+    )
+
+
+def _scores(trained: Trained) -> str:
+    split = trained.recipe.data.val_split
+    rows = [f"| {name} | {100 * value:.2f} |" for name, value in trained.score.items()]
+    head = f"On `{split}`, as validated in training (whole pictures, one scale):"
+    return "\n".join([head, "", "| score | % |", "|---|---:|", *rows]) if rows else "None."
+
+
+def _costs(cost: ModelCost, crop: tuple[int, int]) -> str:
+    return (
+        f"{cost.total.params / 1e6:.2f} M parameters; {cost.total.macs / 1e9:.2f} G multiply-adds "
+        f"and {cost.peak_bytes / 2**20:.0f} MiB at most for one picture of {crop[0]} x {crop[1]}."
+    )
+
+
+def _front_matter(trained: Trained, title: str, licence: str | None) -> str:
+    """YAML, with every text written as JSON, which is YAML too."""
+    data = trained.recipe.data
+    lines: list[str] = [
+        f"license: {json.dumps(licence or 'other')}",
+        "library_name: reconet",
+        "pipeline_tag: image-segmentation",
+        f"tags: {json.dumps(['semantic-segmentation', trained.recipe.model.context])}",
+        f"datasets: {json.dumps([data.name])}",
+        *_model_index(trained, title),
+    ]
+    return "\n".join(["---", *lines, "---"])
+
+
+def _model_index(trained: Trained, title: str) -> Iterable[str]:
+    if not trained.score:
+        return
+    data = trained.recipe.data
+    metrics = [
+        {"type": name, "value": round(value, 6), "name": name}
+        for name, value in trained.score.items()
+    ]
+    result = {
+        "task": {"type": "image-segmentation"},
+        "dataset": {"type": data.name, "name": data.name, "split": data.val_split},
+        "metrics": metrics,
+    }
+    yield f"model-index: {json.dumps([{'name': title, 'results': [result]}])}"

@@ -1,0 +1,244 @@
+"""Exports: they compute what the network does, say what they are, and refuse what is wrong."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+import torch.nn.functional as F
+
+from reconet.cli import main
+from reconet.data.images import write_index
+from reconet.data.scenes import CLASSES
+from reconet.errors import CheckpointError, DataError, ExportError
+from reconet.evaluate import evaluate_run
+from reconet.export import export
+from reconet.export.check import Difference, refuse
+from reconet.export.graph import NOT_IN_ONNX, pooled
+from reconet.export.write import FORMATS, as_openvino, save_openvino
+from reconet.models.context import CONTEXTS
+from reconet.models.trained import load_trained
+from reconet.predict import Predictor
+from reconet.runtime import open_network
+from reconet.runtimes import LABELS, LOGITS, open_file
+from reconet.runtimes.program_file import TRUST
+from tests.export.trained import tiny_run
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_run(tmp_path_factory.mktemp("run"))
+
+
+@pytest.fixture(scope="module")
+def exported(run: Path) -> dict[str, Path]:
+    """OpenVINO's from the same ONNX, as `export` makes it, but without tracing once more."""
+    paths = {name: export(run, format=name).path for name in ("onnx", "torch")}
+    paths["openvino"] = run / "model.xml"
+    about = open_file(paths["onnx"]).about
+    save_openvino(as_openvino(onnx.load(paths["onnx"])), about, paths["openvino"])
+    return paths
+
+
+def pictures(*shape: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("shape", [(1, 3, 64, 64), (3, 3, 97, 41), (2, 3, 17, 130)])
+def test_an_export_computes_what_the_network_does(
+    run: Path, exported: dict[str, Path], name: str, shape: tuple[int, ...]
+) -> None:
+    model = load_trained(run).model
+    image_bchw = pictures(*shape)
+    opened = open_file(exported[name], (LABELS, LOGITS), trusted=True)
+    label_bhw, logits_bkij = opened(image_bchw)
+    with torch.no_grad():
+        true_bkhw = model(image_bchw).main_bkhw
+        true_bkij = model.coarse(image_bchw)
+    torch.testing.assert_close(logits_bkij, true_bkij, rtol=1e-4, atol=1e-4)
+    assert label_bhw.dtype == torch.uint8
+    assert (label_bhw == true_bkhw.argmax(1)).float().mean() > 0.999
+
+
+def test_an_export_knows_its_classes_colours_recipe_and_score(
+    run: Path, exported: dict[str, Path]
+) -> None:
+    trained = load_trained(run)
+    for path in exported.values():
+        about = open_file(path, trusted=True).about
+        assert about.classes == CLASSES
+        assert about.palette == trained.palette
+        assert about.recipe == trained.recipe
+        assert (about.step, about.score) == (7, {"miou": 0.5})
+
+
+def test_onnx_needs_nothing_of_ours(exported: dict[str, Path]) -> None:
+    session = onnxruntime.InferenceSession(exported["onnx"])
+    image_bchw = pictures(1, 3, 50, 70).numpy()
+    (label_bhw,) = session.run(["labels"], {"image": image_bchw})
+    assert (label_bhw.shape, label_bhw.dtype) == ((1, 50, 70), np.uint8)
+    assert json.loads(session.get_modelmeta().custom_metadata_map["classes"]) == list(CLASSES)
+
+
+@pytest.mark.parametrize("name", ["onnx", "openvino"])
+def test_predictor_and_evaluate_take_an_export(
+    run: Path, exported: dict[str, Path], name: str
+) -> None:
+    image_hwc = pictures(60, 90, 3).numpy()
+    ours = Predictor.from_run(run, device="cpu")(image_hwc)
+    theirs = Predictor.from_run(exported[name], device="cpu")(image_hwc)
+    assert (ours.label_hw == theirs.label_hw).mean() > 0.999
+    assert theirs.classes == CLASSES
+    scores = [evaluate_run(path, device="cpu") for path in (run, exported[name])]
+    assert scores[0] is not None
+    assert scores[1] is not None
+    difference = (scores[0].count_kk - scores[1].count_kk).abs().sum()
+    assert difference <= 0.002 * scores[0].count_kk.sum()
+
+
+def test_a_pt2_is_opened_only_where_its_maker_is_trusted(
+    exported: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(TRUST, raising=False)
+    with pytest.raises(CheckpointError, match=f"can run code.*{TRUST}=1"):
+        open_network(exported["torch"], CPU)
+    monkeypatch.setenv(TRUST, "1")
+    assert open_network(exported["torch"], CPU).how == "torch.export fp32"
+
+
+def test_an_onnx_file_cannot_read_other_files(exported: dict[str, Path], tmp_path: Path) -> None:
+    model = onnx.load(exported["onnx"])
+    tensor = next(t for t in model.graph.initializer if t.raw_data)
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="../../secret")
+    path = tmp_path / "evil.onnx"
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(CheckpointError, match="wants to read another file"):
+        open_file(path)
+
+
+@pytest.mark.parametrize("name", ["onnx", "openvino"])
+def test_a_picture_that_is_too_small_is_one_line(exported: dict[str, Path], name: str) -> None:
+    with pytest.raises(DataError, match="at least 17 x 17 pixels, got 40 x 16"):
+        open_file(exported[name])(pictures(1, 3, 16, 40))
+    with pytest.raises(DataError, match="RGB pictures of 8 bits"):
+        open_file(exported[name])(torch.zeros(1, 3, 40, 40))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--format", "onx"], "unknown format 'onx'. Did you mean 'onnx'?"),
+        (["--int8"], "--int8 is made for OpenVINO; got --format onnx."),
+        (["--out", "a.pt2"], "--out of format onnx ends in .onnx, got a.pt2."),
+        (["--calibrate", "."], "belong to --int8"),
+        (["--format", "openvino", "--int8", "--calibrate", "EMPTY"], "EMPTY is empty"),
+        (["--format", "openvino", "--int8", "--calibrate", "TEXT"], "no .jpg"),
+    ],
+)
+def test_a_wrong_option_is_one_line(
+    run: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
+) -> None:
+    (tmp_path / "EMPTY").mkdir()
+    (tmp_path / "TEXT").mkdir()
+    (tmp_path / "TEXT" / "a.txt").write_text("no picture")
+    places = [str(tmp_path / word) if word in ("EMPTY", "TEXT") else word for word in arguments]
+    assert main(["export", str(run), *places]) == 2
+    err = capsys.readouterr().err
+    assert message in err.splitlines()[-1]
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".xml", ".pt2"])
+def test_a_broken_file_is_one_line(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TRUST, "1")
+    path = tmp_path / f"a{suffix}"
+    with pytest.raises(CheckpointError, match="no exported network at"):
+        open_file(path)
+    path.write_bytes(b"nonsense")
+    path.with_suffix(".bin").write_bytes(b"")
+    with pytest.raises(CheckpointError, match="cannot read") as caught:
+        open_file(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_export_of_somebody_else_is_not_ours(tmp_path: Path) -> None:
+    value = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1])
+    said = onnx.helper.make_tensor_value_info("logits", onnx.TensorProto.FLOAT, [1])
+    node = onnx.helper.make_node("Identity", ["x"], ["logits"])
+    graph = onnx.helper.make_graph([node], "other", [value], [said])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)])
+    model.ir_version = 10
+    path = tmp_path / "other.onnx"
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(CheckpointError, match="not written by `reconet export`"):
+        open_file(path)
+
+
+def test_an_export_that_disagrees_is_an_error() -> None:
+    good = Difference(pictures=1, size=(64, 64), logits=1e-6, labels=1.0)
+    refuse(Path("a.onnx"), [good])
+    for bad in (
+        Difference(pictures=1, size=(8, 9), logits=2e-3, labels=1.0),
+        Difference(pictures=1, size=(8, 9), logits=1e-6, labels=0.99),
+    ):
+        with pytest.raises(ExportError, match="does not compute what its network does: 1 x 8 x 9"):
+            refuse(Path("a.onnx"), [good, bad])
+
+
+@pytest.mark.parametrize("size", [(5, 7), (8, 8), (13, 3)])
+@pytest.mark.parametrize("bins", [1, 2, 3, 6])
+def test_pooling_as_products_is_adaptive_pooling(size: tuple[int, int], bins: int) -> None:
+    x_bchw = torch.randn(2, 3, *size)
+    torch.testing.assert_close(pooled(x_bchw, bins), F.adaptive_avg_pool2d(x_bchw, bins))
+
+
+def test_a_context_that_a_format_cannot_express_says_why(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match="dmnet cannot be written as onnx: each picture has"):
+        export(tiny_run(tmp_path, "dmnet"), format="onnx")
+
+
+def test_int8_is_scored_and_says_how_it_was_made(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "photos"
+    for number in range(2):
+        label_hw = pictures(40, 70).numpy() // (number + 1)
+        write_index(folder / f"{number}.png", label_hw, tuple((i, i // 2, 9) for i in range(256)))
+    out = tmp_path / "net.xml"
+    arguments = ["--format=openvino", "--int8", "--calibrate", str(folder), "--out", str(out)]
+    code = main(["export", str(run), *arguments, "--score-on=3", "--max-loss=100", "--json"])
+    assert code == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["scored_on"] == "3 pictures of scenes val"
+    assert said["calibrated_on"] == f"2 pictures of {folder}"
+    (first,) = said["tries"]
+    assert first["kept"] == []
+    about = open_file(out).about
+    assert about.precision == "int8"
+    assert about.int8["after"] == pytest.approx(first["after"])
+    assert "i8" in out.read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("context", CONTEXTS)
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_context_exports_at_any_size(tmp_path: Path, context: str, name: str) -> None:
+    if name != "torch" and context in NOT_IN_ONNX:
+        pytest.skip(NOT_IN_ONNX[context])
+    result = export(tiny_run(tmp_path, context), format=name)
+    assert all(one.fine for one in result.differences)

@@ -1,0 +1,110 @@
+"""Sharing: a folder with a card that says what the network is, and opens again."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from reconet.cli import main
+from reconet.data.scenes import CLASSES
+from reconet.errors import CheckpointError, OutputError, RecipeError
+from reconet.models.trained import BEST, load_trained
+from reconet.predict import Predictor
+from reconet.share import open_shared, push_folder, write_folder
+from reconet.sheet import NAME
+from tests.export.trained import tiny_run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    directory = tiny_run(tmp_path, "reconet", "data.root=/home/somebody/secret")
+    Image.new("RGB", (20, 10)).save(directory / NAME)
+    return directory
+
+
+def test_a_shared_folder_gives_the_same_predictions(run: Path, tmp_path: Path) -> None:
+    folder = write_folder(run, tmp_path / "shared", licence="mit")
+    image_hwc = np.random.default_rng(0).integers(0, 256, (48, 70, 3), np.uint8)
+    shared = Predictor.from_pretrained(folder, device="cpu")
+    ours = Predictor.from_run(run, device="cpu")
+    np.testing.assert_array_equal(shared(image_hwc).label_hw, ours(image_hwc).label_hw)
+    assert shared.classes == CLASSES
+
+
+def test_the_card_says_what_the_network_is(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "shared"
+    assert main(["share", str(run), "--out", str(out), "--licence", "mit"]) == 0
+    assert capsys.readouterr().out.strip() == str(out)
+    text = (out / "README.md").read_text()
+    _, front, page = text.split("---\n", 2)
+    facts = dict(line.split(": ", 1) for line in front.splitlines())
+    assert json.loads(facts["license"]) == "mit"
+    (entry,) = json.loads(facts["model-index"])
+    assert entry["results"][0]["metrics"] == [{"type": "miou", "value": 0.5, "name": "miou"}]
+    for wanted in ("| miou | 50.00 |", "M parameters", CLASSES[0], NAME, '"rank": 4', "64 x 64"):
+        assert wanted in page
+    assert (out / NAME).is_file()
+
+
+def test_where_the_owner_keeps_files_stays_private(run: Path, tmp_path: Path) -> None:
+    folder = write_folder(run, tmp_path / "shared")
+    assert load_trained(folder).recipe.data.root is None
+    for path in folder.iterdir():
+        assert b"secret" not in path.read_bytes(), path.name
+
+
+def test_a_licence_that_nobody_stated_is_not_made_up(run: Path, tmp_path: Path) -> None:
+    text = (write_folder(run, tmp_path / "shared") / "README.md").read_text()
+    assert 'license: "other"' in text
+    assert "not stated by who shared them" in text
+
+
+def test_what_is_no_shared_network_is_one_line(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"there is no best\.safetensors in it"):
+        open_shared(tmp_path.parent)
+    with pytest.raises(CheckpointError, match="neither a folder nor a hub id"):
+        open_shared("/no/such/place")
+    with pytest.raises(OutputError, match="the run itself"):
+        write_folder(run, run)
+    with pytest.raises(RecipeError, match="hub id such as"):
+        push_folder(run, "nobody")
+
+
+def test_a_hub_id_is_downloaded_and_a_failure_is_one_line(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def download(repo: str, name: str) -> str:
+        asked.append((repo, name))
+        if repo == "somebody/gone":
+            raise OSError("no network")
+        return str(run / BEST)
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    assert open_shared("somebody/reconet-voc") == run / BEST
+    with pytest.raises(CheckpointError, match="cannot get 'somebody/gone' from the hub"):
+        open_shared("somebody/gone")
+    assert asked == [("somebody/reconet-voc", BEST), ("somebody/gone", BEST)]
+
+
+def test_upload_makes_the_place_and_sends_the_folder(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[object] = []
+
+    def create(repo: str, *, private: bool, exist_ok: bool) -> str:
+        done.append((repo, private, exist_ok))
+        return f"hub/{repo}"
+
+    def upload(*, repo_id: str, folder_path: Path) -> None:
+        done.append((repo_id, folder_path))
+
+    monkeypatch.setattr("huggingface_hub.create_repo", create)
+    monkeypatch.setattr("huggingface_hub.upload_folder", upload)
+    assert push_folder(run, "me/net", private=True) == "hub/me/net"
+    assert done == [("me/net", True, True), ("me/net", run)]
