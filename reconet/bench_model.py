@@ -12,7 +12,7 @@ its reason.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -34,7 +34,7 @@ from reconet.models.layers import resize
 from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.trained import Trained
 from reconet.recipe import Data, Model, Recipe, Train
-from reconet.runtime import in_use
+from reconet.runtime import fastest, in_use, network_of
 from reconet.runtimes import LABELS, open_file
 from reconet.runtimes.about import About
 from reconet.runtimes.openvino_file import open_openvino
@@ -99,8 +99,8 @@ def bench_model(
         for name in contexts:
             if name != own:
                 other = _other(trained, name)
-                calls[name, EAGER] = eager(other)
-                calls[name, DEFAULT] = fast(other)
+                calls[name, EAGER] = eager(other.model)
+                calls[name, DEFAULT] = default(other)
         return [*_measure(calls, bench.image_bchw, rounds), *missing]
 
 
@@ -155,8 +155,8 @@ def eager(model: Segmenter) -> Labels:
     return run
 
 
-def fast(model: Segmenter) -> Labels:
-    return finish(in_use(model, CPU))
+def default(trained: Trained) -> Labels:
+    return finish(fastest(network_of(trained, CPU), CPU).forward)
 
 
 def finish(forward: Forward) -> Labels:
@@ -223,7 +223,7 @@ def _by_openvino(path: Path, precision: str) -> Labels:
 DEFAULT = "Predictor's default"
 WAYS: dict[str, Callable[[Bench], Labels]] = {
     EAGER: lambda bench: eager(bench.trained.model),
-    DEFAULT: lambda bench: fast(bench.trained.model),
+    DEFAULT: lambda bench: default(bench.trained),
     "bf16": _bf16,
     "torch.compile": _compiled,
     "ONNX Runtime": _onnx,
@@ -233,11 +233,12 @@ WAYS: dict[str, Callable[[Bench], Labels]] = {
 }
 
 
-def _other(trained: Trained, context: str) -> Segmenter:
+def _other(trained: Trained, context: str) -> Trained:
     """Another method on the same backbone; the options of one context mean nothing to another."""
     model = trained.recipe.model.model_copy(update={"context": context, "options": {}})
     recipe = trained.recipe.model_copy(update={"model": model})
-    return build_model(recipe, len(trained.classes), pretrained=False).eval()
+    network = build_model(recipe, len(trained.classes), pretrained=False).eval()
+    return replace(trained, model=network, recipe=recipe)
 
 
 def _stride(bench: Bench) -> int:

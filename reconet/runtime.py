@@ -23,7 +23,7 @@ from reconet.errors import RecipeError, pick, unknown
 from reconet.inference import Forward
 from reconet.models.fold import fold_batchnorm
 from reconet.models.segmenter import Segmenter
-from reconet.models.trained import load_trained
+from reconet.models.trained import Trained, load_trained
 from reconet.recipe import Recipe
 from reconet.runtimes import RUNTIMES, open_file
 
@@ -78,7 +78,14 @@ def open_fast(source: Path, device: torch.device, precision: str = AUTO) -> Netw
         return network
     if precision == "bf16":
         return in_bf16(network, network.model, device)
-    return faster_of(network, in_bf16(network, network.model, device)) if may_choose else network
+    return fastest(network, device) if may_choose else network
+
+
+def fastest(network: Network, device: torch.device) -> Network:
+    """The network in fp32, or in bf16 where that is safe and worth it."""
+    if network.model is None or device.type != "cpu" or not bf16_works():
+        return network
+    return faster_of(network, in_bf16(network, network.model, device))
 
 
 def precision_of(network: Network) -> str:
@@ -89,7 +96,10 @@ def precision_of(network: Network) -> str:
 
 
 def open_weights(source: Path, device: torch.device) -> Network:
-    trained = load_trained(source)
+    return network_of(load_trained(source), device)
+
+
+def network_of(trained: Trained, device: torch.device) -> Network:
     model = trained.model.to(device)
     return Network(
         forward=in_use(model, device),
