@@ -14,7 +14,7 @@ from torch import Tensor
 from reconet.data import open_dataset
 from reconet.data.dataset import Dataset, Sample, has_labels
 from reconet.data.loader import samples
-from reconet.errors import DataError
+from reconet.errors import DataError, ReconetError
 from reconet.figures import benchmark_scores, score_figures
 from reconet.inference import Forward, labels
 from reconet.metrics import confusion
@@ -124,17 +124,22 @@ def evaluate(
     model.eval()
     classes = model.num_classes
     count_kk = torch.zeros(classes, classes, dtype=torch.int64, device=world.device)
-    for sample in samples(dataset, rank=world.rank, world=world.size, workers=workers):
-        assert isinstance(sample, Sample)
-        image_hwc = torch.from_numpy(sample.image_hwc).to(world.device)
-        label_hw = torch.from_numpy(sample.label_hw).to(world.device)
-        said_hw = labels(forward or model.coarse, image_hwc, protocol, classes)
-        count_kk += confusion(label_hw, said_hw, classes)
-        if on_prediction is not None:
-            on_prediction(sample.name, said_hw.cpu().numpy())
-        if on_picture is not None:
-            on_picture()
+    problem = None
+    try:
+        for sample in samples(dataset, rank=world.rank, world=world.size, workers=workers):
+            assert isinstance(sample, Sample)
+            image_hwc = torch.from_numpy(sample.image_hwc).to(world.device)
+            label_hw = torch.from_numpy(sample.label_hw).to(world.device)
+            said_hw = labels(forward or model.coarse, image_hwc, protocol, classes)
+            count_kk += confusion(label_hw, said_hw, classes)
+            if on_prediction is not None:
+                on_prediction(sample.name, said_hw.cpu().numpy())
+            if on_picture is not None:
+                on_picture()
+    except ReconetError as error:
+        problem = error
     model.train(was_training)
+    world.agree(problem)
     return world.total(count_kk)
 
 

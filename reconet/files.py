@@ -1,5 +1,6 @@
 """Writing files so that nobody ever reads half of one."""
 
+import glob
 import os
 import tempfile
 from collections.abc import Callable
@@ -36,6 +37,12 @@ def _write(path: Path, write: Callable[[BinaryIO], object]) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def remove_strays(path: Path) -> None:
+    """Remove what killed writers of `path` have left. Only for its one writer, before it writes."""
+    for stray in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        stray.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:

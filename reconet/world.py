@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
-from reconet.errors import RecipeError
+from reconet.errors import RecipeError, ReconetError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +53,12 @@ class World:
         box: list[Any] = [None] * self.size
         dist.all_gather_object(box, value)
         return box
+
+    def agree(self, error: ReconetError | None) -> None:
+        """Raise in all processes what one of them has met: who is left alone waits for ever."""
+        met = [one for one in self.gather(error) if one is not None]
+        if met:
+            raise met[0]
 
 
 @contextmanager

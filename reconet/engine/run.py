@@ -23,7 +23,7 @@ from reconet.engine.checkpoint import LAST, Progress, load_last, run_weights, sa
 from reconet.engine.display import Display
 from reconet.engine.distributed import synchronise_batchnorm
 from reconet.engine.optim import Ema, make_optimizer
-from reconet.engine.rundir import Log, enter, locked
+from reconet.engine.rundir import Log, enter, locked, read_log
 from reconet.engine.train import State, Step, StopSwitch, train
 from reconet.errors import DataError, OutputError, RecipeError, ReconetError, TrainingError
 from reconet.evaluate import evaluate
@@ -109,11 +109,11 @@ class _Run:
         self.log = Log(directory, self.state.step) if world.leads else None
 
     def go(self) -> Outcome:
-        start = self.state.step
-        if start < self.steps:
+        owes = decide(self.world, self._owes_validation)
+        if self.state.step < self.steps or owes:
             decide(self.world, self._check_room)
             with signals(self.stop), self.display, self._tensorboard() as self.events:
-                self._loop(start)
+                self._keep_work(owes)
         if self.state.step == self.steps and self.world.leads:
             self._draw()
         return Outcome(
@@ -123,6 +123,26 @@ class _Run:
             stopped_by=self.stop.signal,
             leads=self.world.leads,
         )
+
+    def _keep_work(self, owes: bool) -> None:
+        """To the end; a broken picture must not cost the steps before it."""
+        try:
+            if owes:
+                self._validate(self.state.step)
+                self._save()
+            self._loop(self.state.step)
+        except DataError:
+            self._save()
+            if not self.world.leads:
+                sys.exit(2)  # the leading process says why
+            raise
+
+    def _owes_validation(self) -> bool:
+        """A validation may have met a broken picture, after which the step itself was saved."""
+        step = self.state.step
+        due = step == self.steps or (step > 0 and step % self.recipe.train.eval_every == 0)
+        log = read_log(self.directory)
+        return due and not any(x["kind"] == "val" and x["step"] == step for x in log)
 
     def _loop(self, start: int) -> None:
         recipe, settings = self.recipe, self.recipe.train
@@ -140,18 +160,12 @@ class _Run:
             keep=False,
         )
         self.clock, self.clock_step = time.monotonic(), start
-        try:
-            # Closed by name, so that no exchange of gradients outlives its process group.
-            with closing(
-                train(self.state, stream, recipe, self.steps, self.world, self.stop)
-            ) as steps:
-                for step in steps:
-                    self._after(step)
-                    if step.stop:
-                        break
-        except DataError:
-            self._save()  # a broken picture must not cost the steps before it
-            raise
+        # Closed by name, so that no exchange of gradients outlives its process group.
+        with closing(train(self.state, stream, recipe, self.steps, self.world, self.stop)) as steps:
+            for step in steps:
+                self._after(step)
+                if step.stop:
+                    break
 
     def _after(self, step: Step) -> None:
         settings, last = self.recipe.train, step.done == self.steps

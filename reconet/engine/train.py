@@ -2,7 +2,7 @@
 
 import contextlib
 import inspect
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from reconet.data.loader import Batch
 from reconet.engine.optim import Ema, set_lr
-from reconet.errors import RecipeError, TrainingError
+from reconet.errors import DataError, RecipeError, TrainingError
 from reconet.losses import segmentation_loss, valid_pixels
 from reconet.models.features import Logits
 from reconet.models.segmenter import Segmenter
@@ -70,7 +70,7 @@ def train(
     stop = stop or StopSwitch()
     net = _wrapped(state.model, world)
     class_weight_k = _class_weights(recipe, state.model.num_classes, world.device)
-    for batch in batches:
+    for batch in _together(batches, world):
         state.model.train()
         lr = set_lr(state.optimizer, recipe.optim, batch.step, steps)
         seed_step(recipe.train.seed, batch.step, world.rank)
@@ -80,6 +80,22 @@ def train(
         _move(state, recipe)
         state.step = batch.step + 1
         yield Step(state.step, loss, lr, batch.skipped, stopping)
+
+
+def _together(batches: Iterable[Batch], world: World) -> Iterator[Batch]:
+    """The batches of this process; a picture that another one cannot read ends all of them."""
+    stream, error, batch = iter(batches), None, None
+    while True:
+        try:
+            batch = next(stream, None)
+        except DataError as raised:
+            error = raised
+        if batch is None and error is None:
+            return  # every process has the same number of batches
+        if world.total(torch.tensor(float(error is not None), device=world.device)) > 0:
+            world.agree(error)
+        assert batch is not None
+        yield batch
 
 
 def seed_step(seed: int, step: int, rank: int) -> None:

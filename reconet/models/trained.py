@@ -7,7 +7,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any, Self
 
+import torch
+from pydantic import BaseModel, Field, Json, ValidationError, model_validator
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as safetensors_bytes
 from torch import Tensor
@@ -16,11 +19,12 @@ from reconet.errors import CheckpointError
 from reconet.files import write_atomic
 from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.weights import compare, read_tensors
-from reconet.recipe import Recipe, dump, validate
+from reconet.recipe import Recipe, dump, in_one_line, validate
 
 FORMAT = 1
 BEST = "best.safetensors"  # in a run directory
-Palette = tuple[tuple[int, int, int], ...]
+Byte = Annotated[int, Field(ge=0, le=255)]
+Palette = tuple[tuple[Byte, Byte, Byte], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,20 +66,21 @@ def load_trained(source: Path) -> Trained:
     path = source / BEST if source.is_dir() else source
     if not path.is_file():
         raise CheckpointError(f"no trained network at {path}; a run writes it at its validations.")
-    metadata = _metadata(path)
-    recipe = validate(
-        {k: v for k, v in json.loads(metadata["recipe"]).items() if k != "format"}, str(path)
-    )
-    classes = tuple(json.loads(metadata["classes"]))
-    model = build_model(recipe, len(classes), pretrained=False)
-    put_weights(model, read_tensors(path), path)
+    about = _about(path)
+    recipe = validate({k: v for k, v in about.recipe.items() if k != "format"}, str(path))
+    state = read_tensors(path)
+    with torch.device("meta"):  # what a stranger's file asks for is compared before room is made
+        shape = build_model(recipe, len(about.classes), pretrained=False)
+    put_weights(shape, {key: value.to("meta") for key, value in state.items()}, path)
+    model = build_model(recipe, len(about.classes), pretrained=False)
+    put_weights(model, state, path)
     return Trained(
         model=model.eval(),
         recipe=recipe,
-        classes=classes,
-        palette=tuple(tuple(colour) for colour in json.loads(metadata["palette"])),
-        step=int(metadata["step"]),
-        score=json.loads(metadata["score"]),
+        classes=about.classes,
+        palette=about.palette,
+        step=about.step,
+        score=about.score,
     )
 
 
@@ -98,6 +103,29 @@ def put_weights(
         )
     model.load_state_dict({key: state[key] for key in report.loaded}, strict=False)
     return left
+
+
+class _About(BaseModel):
+    """The metadata of a file: texts in JSON, which anybody may have written."""
+
+    recipe: Json[dict[str, Any]]
+    classes: Json[Annotated[tuple[str, ...], Field(min_length=1, max_length=256)]]
+    palette: Json[Palette]
+    step: Annotated[int, Field(ge=0)]
+    score: Json[dict[str, float]]
+
+    @model_validator(mode="after")
+    def _one_colour_each(self) -> Self:
+        if len(self.palette) != len(self.classes):
+            raise ValueError(f"{len(self.palette)} colours for {len(self.classes)} classes")
+        return self
+
+
+def _about(path: Path) -> _About:
+    try:
+        return _About.model_validate(_metadata(path))
+    except ValidationError as error:
+        raise CheckpointError(f"{path}: {in_one_line(error)}") from error
 
 
 def _metadata(path: Path) -> dict[str, str]:
