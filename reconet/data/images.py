@@ -33,6 +33,8 @@ MAX_DEFLATE = 1032  # no byte of a compressed file becomes more
 FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "GIF", "PPM")  # none that runs another program
 FAST = {("JPEG", "RGB"), ("JPEG", "L"), ("PNG", "RGB")}  # format and mode that OpenCV may decode
 JPEG_END = b"\xff\xd9"
+# What OpenCV has to say of a broken file we say, in one line.
+cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
 
 
 def read_image(path: Path) -> NDArray[np.uint8]:

@@ -4,16 +4,18 @@ safetensors with metadata: the recipe, the classes, their colours, the score. No
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import get_ident
 from typing import Annotated, Any, Self
 
-import torch
 from pydantic import BaseModel, Field, Json, ValidationError, model_validator
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as safetensors_bytes
 from torch import Tensor
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from reconet.errors import CheckpointError
 from reconet.files import write_atomic
@@ -69,10 +71,8 @@ def load_trained(source: Path) -> Trained:
     about = _about(path)
     recipe = validate({k: v for k, v in about.recipe.items() if k != "format"}, str(path))
     state = read_tensors(path)
-    with torch.device("meta"):  # what a stranger's file asks for is compared before room is made
-        shape = build_model(recipe, len(about.classes), pretrained=False)
-    put_weights(shape, {key: value.to("meta") for key, value in state.items()}, path)
-    model = build_model(recipe, len(about.classes), pretrained=False)
+    with _no_larger_than(sum(value.numel() for value in state.values()), path):
+        model = build_model(recipe, len(about.classes), pretrained=False)
     put_weights(model, state, path)
     return Trained(
         model=model.eval(),
@@ -82,6 +82,28 @@ def load_trained(source: Path) -> Trained:
         step=about.step,
         score=about.score,
     )
+
+
+@contextmanager
+def _no_larger_than(weights: int, path: Path) -> Iterator[None]:
+    """Refuse a recipe that asks for a far larger network than its file holds, before its memory is
+    used: files come from strangers. (A meta device would cost a second of imports.)"""
+    made, thread = 0, get_ident()
+
+    def count(_module: object, _name: str, parameter: Tensor | None) -> None:
+        nonlocal made
+        if parameter is not None and get_ident() == thread:
+            made += parameter.numel()
+        if made > 2 * weights + 10**6:  # some parameters may be registered twice
+            raise CheckpointError(
+                f"{path} holds another network: its recipe asks for a larger one."
+            )
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def put_weights(

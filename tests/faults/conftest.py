@@ -1,0 +1,50 @@
+"""One process that runs commands and lets them die (see zygote.py)."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from tests.engine.launch import ENVIRONMENT
+
+KILLED = -9
+
+
+class Result(NamedTuple):
+    code: int
+    said: str
+    seconds: float
+
+
+class Zygote:
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.zygote"],
+            env=ENVIRONMENT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(
+        self,
+        arguments: list[str],
+        fault: tuple[str, int] | None = None,
+        kill_after: float | None = None,
+    ) -> Result:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        order = {"arguments": arguments, "fault": fault, "kill_after": kill_after}
+        self.process.stdin.write(json.dumps(order) + "\n")
+        self.process.stdin.flush()
+        return Result(**json.loads(self.process.stdout.readline()))
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Zygote]:
+    one = Zygote()
+    yield one
+    one.process.communicate()
