@@ -16,14 +16,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch.utils.tensorboard  # noqa: F401  (imported here once, not in every child)
+import torch
+import torch.utils.tensorboard  # imported here once, not in every child
 
 import reconet.data.builtin
 import reconet.data.dataset
-import reconet.engine.run  # noqa: F401
+import reconet.engine.run
 import reconet.files
 from reconet.cli import main
+from reconet.cost import model_cost
 from reconet.errors import DataError
+from reconet.models.segmenter import build_model
+from reconet.recipes import find
 
 
 def die() -> None:
@@ -78,7 +82,7 @@ def half_written(number: int) -> None:
     def fdopen(handle: int, mode: str) -> Any:
         nonlocal opened
         opened += 1
-        return Doomed(io.FileIO(handle, "wb")) if opened == number else io.open(handle, mode)
+        return Doomed(io.FileIO(handle, "wb")) if opened == number else open(handle, mode)
 
     os.fdopen = fdopen
 
@@ -176,6 +180,14 @@ def obey(order: dict[str, Any]) -> dict[str, Any]:
     return {"code": os.waitstatus_to_exitcode(status), "said": said, "seconds": seconds}
 
 
+def warm_up() -> None:
+    """Import what torch imports at its first count of costs: a second, once."""
+    with torch.device("meta"):
+        model = build_model(find("scenes/tiny"), 2)
+    model_cost(model, (64, 64))
+
+
 if __name__ == "__main__":
+    warm_up()
     for line in sys.stdin:
         print(json.dumps(obey(json.loads(line))), flush=True)

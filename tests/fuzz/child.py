@@ -1,8 +1,8 @@
 """Reads mutated files, in a process with little memory, and tells what was not as promised.
 
-Usage: python -m tests.fuzz.child KIND,KIND... SEED COUNT. Every mutation is a function of (seed, number), so
-that a finding can be looked at again. A reader may succeed or raise a ReconetError of one line;
-everything else is printed, and so is a file that takes very long.
+Usage: python -m tests.fuzz.child KIND,KIND... SEED COUNT. Every mutation is a function of (seed,
+number), so that a finding can be looked at again. A reader may succeed or raise a ReconetError of
+one line; everything else is printed, and so is a file that takes very long.
 """
 
 import io
@@ -27,8 +27,8 @@ from reconet.data.labels import LabelReader, in_order
 from reconet.engine.checkpoint import run_weights
 from reconet.engine.rundir import read_log
 from reconet.errors import ReconetError
-from reconet.models.trained import load_trained, save_trained
 from reconet.models.segmenter import build_model
+from reconet.models.trained import load_trained, save_trained
 from reconet.models.weights import read_tensors
 from reconet.recipe import apply_overrides
 from reconet.recipes import find
