@@ -20,8 +20,12 @@ def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:
         raise OutputError(f"cannot write {path}: it is there, and no ordinary file.")
     try:
         _write(path, write)
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}.") from error
+    except (OSError, RuntimeError) as error:
+        # torch.save hides the system's error (a full disk, say) behind one of its own.
+        cause = error if isinstance(error, OSError) else error.__context__
+        if not isinstance(cause, OSError):
+            raise
+        raise OutputError(f"cannot write {path}: {cause.strerror or cause}.") from error
 
 
 def _write(path: Path, write: Callable[[BinaryIO], object]) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +45,14 @@ class Evil:
 def evil_files(folder: Path) -> dict[str, Path]:
     """Pickles that run a command: as torch.save writes them today, as it once did, and bare."""
     proof, files = folder / "owned", {}
-    for name, save in {
+    ways: dict[str, Callable[[Path], object]] = {
         "zip": lambda path: torch.save({"format": 1, "model": Evil(proof)}, path),
         "legacy": lambda path: torch.save(
             {"format": 1, "x": Evil(proof)}, path, _use_new_zipfile_serialization=False
         ),
         "bare": lambda path: path.write_bytes(pickle.dumps(Evil(proof))),
-    }.items():
+    }
+    for name, save in ways.items():
         files[name] = folder / f"{name}.pt"
         save(files[name])
     return files

@@ -12,6 +12,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,7 @@ def half_written(number: int) -> None:
         opened += 1
         return Doomed(io.FileIO(handle, "wb")) if opened == number else open(handle, mode)
 
-    os.fdopen = fdopen
+    os.fdopen = fdopen  # type: ignore[assignment]
 
 
 def full(number: int) -> None:
@@ -127,7 +128,8 @@ def fail(text: str) -> None:
 
 def vanish(number: int) -> None:
     """The `number`-th picture to be read has just been deleted."""
-    real, read = reconet.data.dataset.read_image, 0
+    module: Any = reconet.data.dataset
+    real, read = module.read_image, 0
 
     def reading(path: Path) -> Any:
         nonlocal read
@@ -136,7 +138,7 @@ def vanish(number: int) -> None:
             path.unlink()
         return real(path)
 
-    reconet.data.dataset.read_image = reading
+    module.read_image = reading
 
 
 FAULTS: dict[str, Callable[[int], None]] = {
@@ -170,7 +172,11 @@ def obey(order: dict[str, Any]) -> dict[str, Any]:
         start = time.monotonic()
         pid = os.fork()
         if pid == 0:
-            child(order, out.name)
+            try:
+                child(order, out.name)
+            finally:  # whatever happens, the child must not go on as a second zygote
+                traceback.print_exc()
+                os._exit(99)
         if order["kill_after"] is not None:
             time.sleep(order["kill_after"])
             os.kill(pid, signal.SIGKILL)  # it is not waited for yet, so that the id is still its

@@ -155,7 +155,7 @@ def mutate(good: bytes, rng: np.random.Generator) -> bytes:
                 width = int(rng.choice([1, 2, 4, 8]))
                 order: str = str(rng.choice(["little", "big"]))
                 number = EXTREMES[int(rng.integers(0, len(EXTREMES)))] % 256**width
-                data[place : place + width] = number.to_bytes(width, order)  # type: ignore[arg-type]
+                data[place : place + width] = number.to_bytes(width, order)
             case _:
                 data[place : place + size] = rng.bytes(size)
     return bytes(data)
