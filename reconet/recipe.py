@@ -284,6 +284,7 @@ def in_one_line(error: ValidationError) -> str:
     problems = []
     for problem in error.errors():
         where = ".".join(str(part) for part in problem["loc"]) or "recipe"
+        where = " ".join(where.split())  # a key of a stranger's file may hold anything
         text = problem["msg"].removeprefix("Value error, ")
         text = text[0].lower() + text[1:]
         got = "" if isinstance(problem["input"], dict) else f", got {problem['input']!r}"
