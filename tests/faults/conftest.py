@@ -4,11 +4,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from tests.engine.launch import ENVIRONMENT
+from tests.engine.launch import ENVIRONMENT, command
 
 KILLED = -9
 
@@ -43,8 +44,32 @@ class Zygote:
         return Result(**json.loads(self.process.stdout.readline()))
 
 
-@pytest.fixture(scope="module")
+Straight = tuple[Path, Result]
+
+
+SHORT = [
+    "--set=train.steps=6",
+    "--set=train.save_every=2",
+    "--set=train.eval_every=3",
+    "--set=data.options.val=2",
+]
+
+
+def arguments(directory: Path, *more: str) -> list[str]:
+    return command(directory, "--resume", *SHORT, *more)[1:]
+
+
+@pytest.fixture(scope="session")
 def zygote() -> Iterator[Zygote]:
     one = Zygote()
     yield one
     one.process.communicate()
+
+
+@pytest.fixture(scope="session")
+def straight(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Straight:
+    """A run that nobody disturbs."""
+    directory = tmp_path_factory.mktemp("straight") / "run"
+    result = zygote.run(arguments(directory))
+    assert result.code == 0, result.said
+    return directory, result

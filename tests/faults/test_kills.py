@@ -9,31 +9,8 @@ from reconet import recipe
 from reconet.engine.checkpoint import run_weights
 from reconet.engine.rundir import read_log
 from reconet.models.trained import load_trained
-from tests.engine.launch import assert_same_run, command
-from tests.faults.conftest import KILLED, Result, Zygote
-
-Straight = tuple[Path, Result]
-
-
-SHORT = [
-    "--set=train.steps=6",
-    "--set=train.save_every=2",
-    "--set=train.eval_every=3",
-    "--set=data.options.val=2",
-]
-
-
-def arguments(directory: Path, *more: str) -> list[str]:
-    return command(directory, "--resume", *SHORT, *more)[1:]
-
-
-@pytest.fixture(scope="module")
-def straight(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Straight:
-    """A run that nobody disturbs."""
-    directory = tmp_path_factory.mktemp("straight") / "run"
-    result = zygote.run(arguments(directory))
-    assert result.code == 0, result.said
-    return directory, result
+from tests.engine.launch import assert_same_run
+from tests.faults.conftest import KILLED, Straight, Zygote, arguments
 
 
 def assert_whole(directory: Path) -> None:

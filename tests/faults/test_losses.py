@@ -16,8 +16,8 @@ from reconet.world import World
 from tests.data.trees import make_tree
 from tests.engine.launch import assert_same_run, command, finish, last, start
 from tests.engine.test_run import TINY
-from tests.faults.conftest import Result, Zygote
-from tests.faults.test_kills import arguments, assert_whole
+from tests.faults.conftest import Result, Straight, Zygote, arguments
+from tests.faults.test_kills import assert_whole
 
 
 def assert_one_line(result: Result, message: str) -> None:
@@ -30,15 +30,14 @@ def assert_one_line(result: Result, message: str) -> None:
 
 @pytest.mark.parametrize("fault", [("full", 5), ("no-room", 300_000)])
 def test_a_full_disk_is_one_line_and_the_run_goes_on_when_there_is_room(
-    zygote: Zygote, tmp_path: Path, fault: tuple[str, int]
+    zygote: Zygote, straight: Straight, tmp_path: Path, fault: tuple[str, int]
 ) -> None:
-    straight, directory = tmp_path / "straight", tmp_path / "run"
-    assert zygote.run(arguments(straight)).code == 0
+    directory = tmp_path / "run"
     assert_one_line(zygote.run(arguments(directory), fault=fault), "cannot write")
     assert_whole(directory)
     assert not list(directory.glob(".*.part"))
     assert zygote.run(arguments(directory)).code == 0
-    assert_same_run(straight, directory)
+    assert_same_run(straight[0], directory)
 
 
 @pytest.fixture
@@ -64,29 +63,29 @@ def test_a_small_disk_is_noticed_before_the_first_step_or_keeps_the_last_checkpo
     assert_whole(directory)
 
 
-def test_a_worker_that_dies_costs_nothing(zygote: Zygote, tmp_path: Path) -> None:
+def test_a_worker_that_dies_costs_nothing(
+    zygote: Zygote, straight: Straight, tmp_path: Path
+) -> None:
     more = ["--set=data.workers=1", "--set=train.save_every=100"]
-    straight, directory = tmp_path / "straight", tmp_path / "run"
-    assert zygote.run(arguments(straight, *more)).code == 0
+    directory = tmp_path / "run"
     result = zygote.run(arguments(directory, *more), fault=("worker", 14))
     assert_one_line(result, "worker process that reads pictures died")
     assert isinstance(last(directory)["step"], int)
     assert zygote.run(arguments(directory, *more)).code == 0
-    assert_same_run(straight, directory)
+    assert_same_run(straight[0], directory)
 
 
 @pytest.mark.parametrize("reading", [2, 3])  # of 2 pictures in each of two validations
 def test_a_validation_that_failed_is_made_up_for(
-    zygote: Zygote, tmp_path: Path, reading: int
+    zygote: Zygote, straight: Straight, tmp_path: Path, reading: int
 ) -> None:
     more = ["--set=train.save_every=100"]
-    straight, directory = tmp_path / "straight", tmp_path / "run"
-    assert zygote.run(arguments(straight, *more)).code == 0
+    directory = tmp_path / "run"
     result = zygote.run(arguments(directory, *more), fault=("validation", reading))
     assert_one_line(result, "a picture is gone")
     assert last(directory)["step"] == (3 if reading == 2 else 6), "no step is lost"
     assert zygote.run(arguments(directory, *more)).code == 0
-    assert_same_run(straight, directory)
+    assert_same_run(straight[0], directory)
 
 
 def test_a_picture_that_vanishes_names_itself_and_keeps_the_work(
