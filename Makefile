@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-all check bench docs studies clean
+.PHONY: setup demo test test-all check coverage audit bench docs studies clean
 
 setup: $(READY)
 
@@ -43,6 +43,22 @@ check: $(READY)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -q tests/test_layers.py tests/test_docs.py
+
+# Directory by directory, so that each part can be run again by itself: make coverage PARTS=tests/data
+PARTS ?= tests/data tests/models tests/engine tests/faults tests/fuzz tests/test_*.py
+coverage: $(READY) $(BROWSER)
+	@rm -f .coverage
+	@for part in $(PARTS); do OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "not slow" --cov reconet \
+	  --cov-append --cov-report= $$part || exit 1; done
+	@$(BIN)/coverage report --skip-covered --show-missing --fail-under 90
+
+# Known holes in the packages that we pin. A mirror of packages is not enough: the advisories are asked
+# for first, since pip-audit would else find nothing, and call that a success.
+ADVISORIES := https://pypi.org/pypi/pip/24.0/json
+audit: $(READY)
+	@$(BIN)/python -c 'import sys, urllib.request as u; u.urlopen(sys.argv[1], timeout=20)' $(ADVISORIES) 2> /dev/null || \
+	  { echo "make audit: offline ($(ADVISORIES) cannot be read); nothing was checked."; exit 1; }
+	@$(BIN)/pip-audit --skip-editable --progress-spinner off
 
 bench: $(READY)
 	@$(BIN)/reconet bench module

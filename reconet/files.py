@@ -1,5 +1,6 @@
 """Writing files so that nobody ever reads half of one."""
 
+import glob
 import os
 import tempfile
 from collections.abc import Callable
@@ -19,8 +20,12 @@ def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:
         raise OutputError(f"cannot write {path}: it is there, and no ordinary file.")
     try:
         _write(path, write)
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}.") from error
+    except (OSError, RuntimeError) as error:
+        # torch.save hides the system's error (a full disk, say) behind one of its own.
+        cause = error if isinstance(error, OSError) else error.__context__
+        if not isinstance(cause, OSError):
+            raise
+        raise OutputError(f"cannot write {path}: {cause.strerror or cause}.") from error
 
 
 def _write(path: Path, write: Callable[[BinaryIO], object]) -> None:
@@ -36,6 +41,12 @@ def _write(path: Path, write: Callable[[BinaryIO], object]) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def remove_strays(path: Path) -> None:
+    """Remove what killed writers of `path` have left. Only for its one writer, before it writes."""
+    for stray in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        stray.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -29,6 +29,8 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 # Strict, since true would else be 1; bounded, since no machine has room for more.
 Count = Annotated[int, Field(gt=0, le=10**9, strict=True)]
 Side = Annotated[int, Field(gt=0, le=2**15, strict=True)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Zoom = Annotated[float, Field(gt=0, le=16)]  # beyond it a picture is more windows than hours
 
 
 def _both_sides(value: object) -> object:
@@ -69,11 +71,11 @@ class Data(Settings):
     """length of the long side that a scale of 1 means"""
     crop: Size = (512, 512)
     """height and width of a training crop"""
-    scale: Annotated[tuple[PositiveFloat, PositiveFloat], AfterValidator(_rising)] = (0.5, 2.0)
+    scale: Annotated[tuple[Zoom, Zoom], AfterValidator(_rising)] = (0.5, 2.0)
     """range of random scales, relative to base_size"""
     flip: bool = True
     """mirror half of the pictures"""
-    workers: Annotated[int, Field(ge=0)] = 2
+    workers: Annotated[int, Field(ge=0, le=1024)] = 2
     """processes that read and augment; 0 reads in the training process"""
     on_error: Literal["raise", "skip"] = "raise"
     """what to do about a broken picture"""
@@ -141,7 +143,7 @@ class Train(Settings):
     """pictures in one optimiser step, over all processes"""
     micro_batch: Count | None = None
     """most pictures that one process takes at once; the rest is accumulated"""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
     """order, augmentation, dropout and fresh weights are functions of it"""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     """of autocast"""
@@ -170,7 +172,7 @@ class Train(Settings):
 class Eval(Settings):
     mode: Literal["slide", "whole"] = "slide"
     """windows of the crop's size (the paper's lineage), or the whole picture at once"""
-    scales: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)] = (1.0,)
+    scales: Annotated[tuple[Zoom, ...], Field(min_length=1)] = (1.0,)
     """probabilities are averaged over these"""
     flip: bool = False
     """... and over each picture and its mirror image"""
@@ -233,7 +235,7 @@ def read(path: Path) -> Recipe:
     """Read a recipe that `write` has written."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RecipeError(f"cannot read the recipe {path}: {error}.") from error
     if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
         raise RecipeError(f"{path} is not a recipe of format {FORMAT}; `reconet show` writes them.")
@@ -276,7 +278,7 @@ def _readings(text: str) -> list[object]:
     """What a text may mean: JSON (numbers, true, null, lists), or just itself."""
     try:
         return [json.loads(text, parse_constant=str), text]  # NaN and Infinity are no JSON
-    except ValueError:
+    except (ValueError, RecursionError):
         return [text]
 
 
@@ -284,6 +286,7 @@ def in_one_line(error: ValidationError) -> str:
     problems = []
     for problem in error.errors():
         where = ".".join(str(part) for part in problem["loc"]) or "recipe"
+        where = " ".join(where.split())  # a key of a stranger's file may hold anything
         text = problem["msg"].removeprefix("Value error, ")
         text = text[0].lower() + text[1:]
         got = "" if isinstance(problem["input"], dict) else f", got {problem['input']!r}"

@@ -160,5 +160,6 @@ def _explain(error: Exception) -> int:
 
 
 def _fail(message: str) -> int:
-    print(f"reconet: {' '.join(message.split())}", file=sys.stderr)
+    text = " ".join(message.split()).encode(errors="backslashreplace").decode()
+    print(f"reconet: {text}", file=sys.stderr)
     return 2

@@ -43,11 +43,15 @@ def resolve(name: str, settings: list[str] | None) -> "Recipe":
 
 def parse_size(text: str, option: str = "--size") -> tuple[int, int]:
     parts = text.split("x") if "x" in text else [text, text]
-    if len(parts) != 2 or not all(part.isdecimal() and int(part) > 0 for part in parts):
+    if len(parts) != 2 or not all(_is_side(part) for part in parts):
         raise RecipeError(
             f"{option} takes a number or HEIGHTxWIDTH, such as 512x1024, got {text!r}."
         )
     return int(parts[0]), int(parts[1])
+
+
+def _is_side(text: str) -> bool:
+    return text.isdecimal() and len(text) < 10 and int(text) > 0
 
 
 def parse_amount(text: str, option: str, least: int = 1) -> int:

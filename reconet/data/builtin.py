@@ -3,24 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import Field, PositiveInt
 
 from reconet.data.dataset import DatasetInfo, Sample
 from reconet.data.options import read_options
 from reconet.data.scenes import CLASSES, PALETTE, scene
-from reconet.recipe import Settings, Size
+from reconet.recipe import Count, Seed, Settings, Size
 
 
 class ScenesOptions(Settings):
     size: Size = (160, 160)
     """height and width of the pictures"""
-    train: PositiveInt = 2000
+    train: Count = 2000
     """number of training pictures"""
-    val: PositiveInt = 200
+    val: Count = 200
     """number of validation pictures"""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
     """another seed, another world"""
 
 

@@ -15,7 +15,9 @@ it gets only files that end as a JPEG must. All others go to Pillow, which notic
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
+from math import prod
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import Any, NamedTuple
 
 import cv2
@@ -27,10 +29,11 @@ from reconet.errors import DataError, MissingExtraError
 from reconet.files import write_atomic
 
 MAX_PIXELS = 178_956_970  # where Pillow stops too: half a gigabyte of RGB
+MAX_BYTES = 2**31
+MAX_DEFLATE = 1032  # no byte of a compressed file becomes more
 FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "GIF", "PPM")  # none that runs another program
 FAST = {("JPEG", "RGB"), ("JPEG", "L"), ("PNG", "RGB")}  # format and mode that OpenCV may decode
 JPEG_END = b"\xff\xd9"
-MAX_BYTES = 12 * MAX_PIXELS  # of a file: three samples of 32 bits for every pixel
 ORIENTATION = 0x0112  # the EXIF tag
 # OpenCV writes about broken files to stderr; we say it ourselves, once.
 cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
@@ -110,10 +113,14 @@ def read_index(path: Path) -> NDArray[np.uint8]:
 def read_mat(path: Path, key: str) -> NDArray[Any]:
     """Read one variable of a MATLAB file."""
     try:
-        from scipy.io import loadmat  # type: ignore[import-untyped]
+        from scipy.io import loadmat, whosmat  # type: ignore[import-untyped]
     except ImportError as error:
         raise MissingExtraError("data", f"reading {path}") from error
     try:
+        suspect = MAX_DEFLATE * path.stat().st_size > MAX_PIXELS  # looking first takes time
+        shapes = [shape for name, shape, _ in whosmat(path) if name == key] if suspect else []
+        if any(prod(shape) > MAX_PIXELS for shape in shapes):
+            raise Image.DecompressionBombError
         variables = loadmat(path, variable_names=[key])
     except NotImplementedError as error:
         raise DataError(f"cannot read {path}: save it in MATLAB with -v7, not -v7.3.") from error
@@ -175,8 +182,11 @@ def _orientation(data: bytes, image: Image.Image) -> int:
 def _opened(path: Path) -> Iterator[tuple[bytes, Image.Image]]:
     """The bytes of a file and the picture in it, not decoded yet; any failure as a DataError."""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise DataError(f"{path} has more than {MAX_BYTES:,} bytes, too many for a picture.")
+        status = path.stat()
+        if not (S_ISREG(status.st_mode) or S_ISDIR(status.st_mode)):
+            raise DataError(f"{path} is no ordinary file.")  # reading a pipe would wait for ever
+        if status.st_size > MAX_BYTES:
+            raise DataError(f"{path} has {status.st_size:,} bytes, too many for a picture.")
         data = path.read_bytes()
     except OSError as error:
         raise DataError(f"cannot read {path}: {_reason(error)}.") from error

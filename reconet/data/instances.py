@@ -80,5 +80,5 @@ def read_json(path: Path, *lists: str) -> list[list[dict[str, Any]]]:
         raise AbsentError(f"expected the file {path}, which does not exist.") from error
     except (KeyError, TypeError) as error:
         raise DataError(f"{path} has no lists {' and '.join(lists)}.") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"cannot read {path}: {error}.") from error

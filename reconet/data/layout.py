@@ -68,7 +68,7 @@ def read_lines(path: Path, hint: str = "") -> list[str]:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
         raise AbsentError(f"expected the list {path}, which does not exist.{advice}") from error
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # not UTF-8, or a name that no file can have
         raise DataError(f"cannot read the list {path}: {error}.") from error
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:

@@ -16,6 +16,8 @@ stay as they were.
 
 import math
 import os
+import signal
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeVar
@@ -313,7 +315,7 @@ def run(
         generator=torch.Generator(),  # its own: the default one would lose a number to DataLoader
     )
     try:
-        for item in loader:
+        for item in _without_alarm(loader) if workers else loader:
             if isinstance(item, Failure):
                 raise DataError(item.text)
             yield item
@@ -324,6 +326,19 @@ def run(
             "a worker process that reads pictures died; memory or shared memory (/dev/shm) may be "
             f"full. With data.workers=0 the main process reads them. ({first_line(error)})"
         ) from error
+
+
+def _without_alarm(loader: torch_data.DataLoader[T]) -> Iterator[T]:
+    """Its items, without the handler by which torch raises the death of a worker wherever we are.
+
+    In the middle of an optimiser step that would tear the weights. The loader notices the death
+    itself while it waits for an item, some seconds later, and there nothing can be torn.
+    """
+    handler = signal.getsignal(signal.SIGCHLD)
+    items = iter(loader)
+    if threading.current_thread() is threading.main_thread() and handler is not None:
+        signal.signal(signal.SIGCHLD, handler)
+    return items
 
 
 def as_it_is(item: T) -> T:

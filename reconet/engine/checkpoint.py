@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import torch
 from torch import Tensor
@@ -14,6 +15,7 @@ from reconet.models.trained import BEST, FORMAT
 from reconet.models.weights import read_tensors
 
 LAST = "last.pt"
+CHUNK = 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +50,7 @@ def load_last(path: Path, state: State) -> Progress:
         state.scaler.load_state_dict(content["scaler"])
         if state.ema is not None:
             state.ema.model.load_state_dict(content["ema"])
-        state.step = content["step"]
+        state.step = _count(content["step"])
         return Progress(**content["progress"])
     except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         reason = str(error).splitlines()[0]
@@ -69,11 +71,31 @@ def run_weights(source: Path) -> dict[str, Tensor]:
     return read_tensors(path)
 
 
+def _count(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"its step is {value!r}")
+    return value
+
+
 def _read_last(path: Path) -> dict[str, Any]:
     try:
+        _check_sums(path)
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises many kinds for a damaged file
-        raise CheckpointError(f"cannot read {path}: {type(error).__name__}.") from error
+        raise CheckpointError(
+            f"cannot read {path}: it is damaged, or no file of tensors ({type(error).__name__})."
+        ) from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise CheckpointError(f"{path} is no checkpoint of format {FORMAT}.")
     return content
+
+
+def _check_sums(path: Path) -> None:
+    """torch.save writes a checksum of every tensor, and torch.load does not look at it."""
+    with ZipFile(path) as archive:
+        for entry in archive.infolist():
+            if entry.compress_type != 0:  # torch.save stores; anything else may be a zip bomb
+                raise ValueError("it is compressed")
+            with archive.open(entry) as file:
+                while file.read(CHUNK):
+                    pass

@@ -19,7 +19,8 @@ from typing import Any
 from reconet import recipe as recipes
 from reconet.engine.checkpoint import LAST
 from reconet.errors import OutputError, TrainingError
-from reconet.files import write_text
+from reconet.files import remove_strays, write_text
+from reconet.models.trained import BEST
 from reconet.recipe import Recipe
 
 RECIPE, LOG, LOCK = "recipe.json", "log.jsonl", ".lock"
@@ -49,6 +50,8 @@ def locked(directory: Path) -> Iterator[None]:
 def enter(directory: Path, recipe: Recipe, *, resume: bool) -> bool:
     """Start a run, or go on with it: True if there is a checkpoint to go on from."""
     path = directory / RECIPE
+    for name in (RECIPE, LOG, LAST, BEST):
+        remove_strays(directory / name)
     if path.exists() and not (directory / LAST).exists() and not read_log(directory):
         recipes.write(recipe, path)  # a start that failed has left nothing to lose
     elif path.exists():
@@ -93,12 +96,16 @@ class Log:
 
 
 def read_log(directory: Path) -> list[dict[str, Any]]:
-    """The lines of a run's log; one that was cut off by a crash is left out."""
+    """The lines of a run's log; one that a crash has cut off or spoilt is left out."""
     path = directory / LOG
-    lines = []
-    for text in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
-        try:
-            lines.append(json.loads(text))
-        except ValueError:
-            continue
-    return lines
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    return [line for line in map(_line, text.splitlines()) if line is not None]
+
+
+def _line(text: str) -> dict[str, Any] | None:
+    try:
+        line = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    whole = isinstance(line, dict) and type(line.get("step")) is int
+    return line if whole and isinstance(line.get("kind"), str) else None

@@ -4,23 +4,29 @@ safetensors with metadata: the recipe, the classes, their colours, the score. No
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import get_ident
+from typing import Annotated, Any, Self
 
+from pydantic import BaseModel, Field, Json, ValidationError, model_validator
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as safetensors_bytes
 from torch import Tensor
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from reconet.errors import CheckpointError
 from reconet.files import write_atomic
 from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.weights import compare, read_tensors
-from reconet.recipe import Recipe, dump, validate
+from reconet.recipe import Recipe, dump, in_one_line, validate
 
 FORMAT = 1
 BEST = "best.safetensors"  # in a run directory
-Palette = tuple[tuple[int, int, int], ...]
+Byte = Annotated[int, Field(ge=0, le=255)]
+Palette = tuple[tuple[Byte, Byte, Byte], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,21 +68,42 @@ def load_trained(source: Path) -> Trained:
     path = source / BEST if source.is_dir() else source
     if not path.is_file():
         raise CheckpointError(f"no trained network at {path}; a run writes it at its validations.")
-    metadata = _metadata(path)
-    recipe = validate(
-        {k: v for k, v in json.loads(metadata["recipe"]).items() if k != "format"}, str(path)
-    )
-    classes = tuple(json.loads(metadata["classes"]))
-    model = build_model(recipe, len(classes), pretrained=False)
-    put_weights(model, read_tensors(path), path)
+    about = _about(path)
+    recipe = validate({k: v for k, v in about.recipe.items() if k != "format"}, str(path))
+    state = read_tensors(path)
+    with _no_larger_than(sum(value.numel() for value in state.values()), path):
+        model = build_model(recipe, len(about.classes), pretrained=False)
+    put_weights(model, state, path)
     return Trained(
         model=model.eval(),
         recipe=recipe,
-        classes=classes,
-        palette=tuple(tuple(colour) for colour in json.loads(metadata["palette"])),
-        step=int(metadata["step"]),
-        score=json.loads(metadata["score"]),
+        classes=about.classes,
+        palette=about.palette,
+        step=about.step,
+        score=about.score,
     )
+
+
+@contextmanager
+def _no_larger_than(weights: int, path: Path) -> Iterator[None]:
+    """Refuse a recipe that asks for a far larger network than its file holds, before its memory is
+    used: files come from strangers. (A meta device would cost a second of imports.)"""
+    made, thread = 0, get_ident()
+
+    def count(_module: object, _name: str, parameter: Tensor | None) -> None:
+        nonlocal made
+        if parameter is not None and get_ident() == thread:
+            made += parameter.numel()
+        if made > 2 * weights + 10**6:  # some parameters may be registered twice
+            raise CheckpointError(
+                f"{path} holds another network: its recipe asks for a larger one."
+            )
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def put_weights(
@@ -98,6 +125,29 @@ def put_weights(
         )
     model.load_state_dict({key: state[key] for key in report.loaded}, strict=False)
     return left
+
+
+class _About(BaseModel):
+    """The metadata of a file: texts in JSON, which anybody may have written."""
+
+    recipe: Json[dict[str, Any]]
+    classes: Json[Annotated[tuple[str, ...], Field(min_length=1, max_length=256)]]
+    palette: Json[Palette]
+    step: Annotated[int, Field(ge=0)]
+    score: Json[dict[str, float]]
+
+    @model_validator(mode="after")
+    def _one_colour_each(self) -> Self:
+        if len(self.palette) != len(self.classes):
+            raise ValueError(f"{len(self.palette)} colours for {len(self.classes)} classes")
+        return self
+
+
+def _about(path: Path) -> _About:
+    try:
+        return _About.model_validate(_metadata(path))
+    except ValidationError as error:
+        raise CheckpointError(f"{path}: {in_one_line(error)}") from error
 
 
 def _metadata(path: Path) -> dict[str, str]:

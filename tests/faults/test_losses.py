@@ -1,0 +1,144 @@
+"""Full disks, vanishing pictures, dying workers: one line, and the work so far is kept."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from reconet.data.loader import Batch
+from reconet.engine.train import agreed
+from reconet.errors import DataError
+from reconet.world import World
+from tests.data.trees import make_tree
+from tests.engine.launch import assert_same_run, command, finish, last, start
+from tests.engine.test_run import TINY
+from tests.faults.conftest import Result, Straight, Zygote, arguments
+from tests.faults.test_kills import assert_whole
+
+
+def assert_one_line(result: Result, message: str) -> None:
+    assert result.code == 2, result.said
+    line = result.said.splitlines()[-1]
+    assert line.startswith("reconet: ")
+    assert message in line
+    assert "Traceback" not in result.said
+
+
+@pytest.mark.parametrize("fault", [("full", 5), ("no-room", 300_000)])
+def test_a_full_disk_is_one_line_and_the_run_goes_on_when_there_is_room(
+    zygote: Zygote, straight: Straight, tmp_path: Path, fault: tuple[str, int]
+) -> None:
+    directory = tmp_path / "run"
+    assert_one_line(zygote.run(arguments(directory), fault=fault), "cannot write")
+    assert_whole(directory)
+    assert not list(directory.glob(".*.part"))
+    assert zygote.run(arguments(directory)).code == 0
+    assert_same_run(straight[0], directory)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(place)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root can mount a small disk, and not in every container")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_a_small_disk_is_noticed_before_the_first_step_or_keeps_the_last_checkpoint(
+    zygote: Zygote, small_disk: Path
+) -> None:
+    directory = small_disk / "run"
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(b"\0" * 3_800_000)
+    assert_one_line(zygote.run(arguments(directory)), "free")
+    ballast.unlink()
+    assert zygote.run(arguments(directory)).code == 0
+    assert_whole(directory)
+
+
+def test_a_worker_that_dies_costs_nothing(
+    zygote: Zygote, straight: Straight, tmp_path: Path
+) -> None:
+    more = ["--set=data.workers=1", "--set=train.save_every=100"]
+    directory = tmp_path / "run"
+    result = zygote.run(arguments(directory, *more), fault=("worker", 14))
+    assert_one_line(result, "worker process that reads pictures died")
+    assert isinstance(last(directory)["step"], int)
+    assert zygote.run(arguments(directory, *more)).code == 0
+    assert_same_run(straight[0], directory)
+
+
+@pytest.mark.parametrize("reading", [2, 3])  # of 2 pictures in each of two validations
+def test_a_validation_that_failed_is_made_up_for(
+    zygote: Zygote, straight: Straight, tmp_path: Path, reading: int
+) -> None:
+    more = ["--set=train.save_every=100"]
+    directory = tmp_path / "run"
+    result = zygote.run(arguments(directory, *more), fault=("validation", reading))
+    assert_one_line(result, "a picture is gone")
+    assert last(directory)["step"] == (3 if reading == 2 else 6), "no step is lost"
+    assert zygote.run(arguments(directory, *more)).code == 0
+    assert_same_run(straight[0], directory)
+
+
+def test_a_picture_that_vanishes_names_itself_and_keeps_the_work(
+    zygote: Zygote, tmp_path: Path
+) -> None:
+    make_tree("camvid", tmp_path / "data")
+    words = ["train", "folder/reconet", *TINY, f"--set=data.root={tmp_path / 'data'}", "--resume"]
+    words += ["--set=data.name=camvid", "--set=train.steps=4", f"--out={tmp_path / 'run'}"]
+    result = zygote.run(words, fault=("vanish", 6))  # two pictures a step
+    assert_one_line(result, "no such file or directory")
+    assert last(tmp_path / "run")["step"] == 2
+
+
+class OtherFails(World):
+    """Two processes, of which the other one has met a picture that it cannot read."""
+
+    def total(self, value: torch.Tensor) -> torch.Tensor:
+        return value + 1
+
+    def gather(self, value: object) -> list[object]:
+        return [value, "b.jpg is broken."]
+
+
+def test_a_picture_that_another_process_cannot_read_ends_this_one_too() -> None:
+    world = OtherFails(rank=0, size=2, device=torch.device("cpu"))
+    batch = Batch(0, torch.zeros(1, 3, 4, 4), torch.zeros(1, 4, 4), ("a",), ())
+    with pytest.raises(DataError, match=r"b\.jpg"):
+        next(agreed([batch], world))
+
+
+@pytest.mark.slow
+def test_two_processes_end_together_when_one_meets_a_broken_picture(tmp_path: Path) -> None:
+    make_tree("camvid", tmp_path / "data")
+    broken = sorted((tmp_path / "data").rglob("train/*.png"))[1]
+    broken.write_bytes(broken.read_bytes()[:200])
+    words = ["reconet", "train", "folder/reconet", *TINY, f"--set=data.root={tmp_path / 'data'}"]
+    words += ["--set=data.name=camvid", "--set=train.steps=6", f"--out={tmp_path / 'run'}"]
+    code, out, err = finish(start(words, processes=2))
+    assert code != 0
+    assert err.count(f"cannot read {broken}") == 1, out + err
+    assert "Connection closed by peer" not in err
+    assert isinstance(last(tmp_path / "run")["step"], int)
+
+
+@pytest.mark.slow
+def test_a_second_training_in_the_same_place_is_refused_and_the_first_is_not_disturbed(
+    tmp_path: Path,
+) -> None:
+    rng = np.random.default_rng(0)
+    first = start(command(tmp_path / "run", "--resume"))
+    second = [start(command(tmp_path / "run", "--resume")) for _ in range(int(rng.integers(2, 4)))]
+    results = [finish(process) for process in (first, *second)]
+    refused = [err for code, _, err in results if code == 2]
+    assert sum(code == 0 for code, _, _ in results) >= 1
+    assert all("another process is training in" in err for err in refused)
+    assert last(tmp_path / "run")["step"] == 12

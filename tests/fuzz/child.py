@@ -1,0 +1,198 @@
+"""Reads mutated files, in a process with little memory, and tells what was not as promised.
+
+Usage: python -m tests.fuzz.child KIND,KIND... SEED COUNT. Every mutation is a function of (seed,
+number), so that a finding can be looked at again. A reader may succeed or raise a ReconetError of
+one line; everything else is printed, and so is a file that takes very long.
+"""
+
+import io
+import json
+import resource
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from safetensors.torch import save as safetensors_bytes
+
+from reconet import recipe
+from reconet.data.images import read_image, read_index, read_mat
+from reconet.data.instances import read_json
+from reconet.data.labels import LabelReader, in_order
+from reconet.engine.checkpoint import run_weights
+from reconet.engine.rundir import read_log
+from reconet.errors import ReconetError
+from reconet.models.segmenter import build_model
+from reconet.models.trained import load_trained, save_trained
+from reconet.models.weights import read_tensors
+from reconet.recipe import apply_overrides
+from reconet.recipes import find
+
+MEMORY = 4 * 2**30  # of addresses: torch alone takes more than one
+SECONDS = 20
+RNG = np.random.default_rng(0)
+IMAGE = Image.fromarray(RNG.integers(0, 256, (24, 31, 3), np.uint8))
+MASK = Image.fromarray(RNG.integers(0, 5, (24, 31), np.uint8))
+
+
+def picture(image: Image.Image, form: str) -> bytes:
+    file = io.BytesIO()
+    image.save(file, form)
+    return file.getvalue()
+
+
+def mat() -> bytes:
+    from scipy.io import savemat  # type: ignore[import-untyped]
+
+    file = io.BytesIO()
+    savemat(file, {"S": np.asarray(MASK)}, do_compression=True)
+    return file.getvalue()
+
+
+def saved(content: object) -> bytes:
+    file = io.BytesIO()
+    torch.save(content, file)
+    return file.getvalue()
+
+
+def small() -> recipe.Recipe:
+    changes = ["model.width=0.125", "model.rank=2", "model.aux=false", "data.crop=64"]
+    return apply_overrides(find("scenes/tiny"), changes)
+
+
+def trained() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "best.safetensors"
+        save_trained(
+            path,
+            build_model(small(), 2),
+            small(),
+            classes=("a", "b"),
+            palette=((0, 0, 0), (9, 9, 9)),
+            step=1,
+            score={"miou": 0.5},
+        )
+        return path.read_bytes()
+
+
+def tensors() -> dict[str, torch.Tensor]:
+    return {"a.weight": torch.ones(3, 4), "b": torch.arange(5)}
+
+
+def last_pt() -> bytes:
+    content = {"format": 1, "step": 3, "model": tensors(), "ema": None, "progress": {}}
+    return saved(content)
+
+
+def coco_json() -> bytes:
+    box = {"image_id": 1, "category_id": 2, "segmentation": [[0, 0, 9, 0, 9, 9]]}
+    images = [{"id": 1, "file_name": "a.jpg", "height": 24, "width": 31}]
+    return json.dumps({"images": images, "annotations": [box]}).encode()
+
+
+def log_lines() -> bytes:
+    return b"".join(
+        json.dumps({"kind": "train", "step": n, "loss": 1 / n}).encode() + b"\n"
+        for n in range(1, 9)
+    )
+
+
+def into_run(read: Callable[[Path], object]) -> Callable[[Path], object]:
+    """A reader of a run directory, given its log."""
+
+    def reader(path: Path) -> object:
+        return read(path.rename(path.with_name("log.jsonl")).parent)
+
+    return reader
+
+
+# kind: (a good file, the suffix it needs, what reads it)
+KINDS: dict[str, tuple[Callable[[], bytes], str, Callable[[Path], object]]] = {
+    "png": (lambda: picture(IMAGE, "PNG"), ".png", read_image),
+    "jpeg": (lambda: picture(IMAGE, "JPEG"), ".jpg", read_image),
+    "tiff": (lambda: picture(IMAGE, "TIFF"), ".tif", read_image),
+    "webp": (lambda: picture(IMAGE, "WEBP"), ".webp", read_image),
+    "gif": (lambda: picture(IMAGE, "GIF"), ".gif", read_image),
+    "bmp": (lambda: picture(IMAGE, "BMP"), ".bmp", read_image),
+    "mask": (lambda: picture(MASK, "PNG"), ".png", LabelReader(in_order(5), read_index)),
+    "mat": (mat, ".mat", lambda path: read_mat(path, "S")),
+    "recipe": (lambda: recipe.dump(small()).encode(), ".json", recipe.read),
+    "coco": (coco_json, ".json", lambda path: read_json(path, "images", "annotations")),
+    "log": (log_lines, ".jsonl", into_run(read_log)),
+    "safetensors": (lambda: safetensors_bytes(tensors()), ".safetensors", read_tensors),
+    "trained": (trained, ".safetensors", load_trained),
+    "torch": (lambda: saved(tensors()), ".pth", read_tensors),
+    "last": (last_pt, ".pt", run_weights),
+}
+EXTREMES = [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 2**63 - 1, 2**64 - 1]
+
+
+def mutate(good: bytes, rng: np.random.Generator) -> bytes:
+    """One to four of: flip a bit, cut, insert, repeat a part, put an extreme number somewhere.
+
+    Half of them fall into the first 512 bytes, where formats keep their lengths and types.
+    """
+    data = bytearray(good)
+    for _ in range(int(rng.integers(1, 5))):
+        end = min(len(data), 512) if rng.random() < 0.5 else len(data)
+        place = int(rng.integers(0, max(1, end)))
+        size = int(rng.integers(1, 40))
+        match int(rng.integers(0, 6)):
+            case 0 if data:
+                data[min(place, len(data) - 1)] ^= 1 << int(rng.integers(0, 8))
+            case 1:
+                del data[place : len(data) if rng.random() < 0.3 else place + size]
+            case 2:
+                data[place:place] = rng.bytes(size)
+            case 3:
+                data[place:place] = data[place : place + size] * int(rng.integers(1, 9))
+            case 4:
+                width = int(rng.choice([1, 2, 4, 8]))
+                order: str = str(rng.choice(["little", "big"]))
+                number = EXTREMES[int(rng.integers(0, len(EXTREMES)))] % 256**width
+                data[place : place + width] = number.to_bytes(width, order)
+            case _:
+                data[place : place + size] = rng.bytes(size)
+    return bytes(data)
+
+
+def verdict(read: Callable[[Path], object], path: Path) -> str | None:
+    """What is wrong with how a file was read, if anything is."""
+    start = time.monotonic()
+    try:
+        read(path)
+    except ReconetError as error:
+        if "\n" in str(error):
+            return f"an error of several lines: {str(error)!r}"
+    except BaseException as error:
+        return f"{type(error).__name__}: {str(error)[:200]!r}"
+    return None if time.monotonic() - start < SECONDS else "it took very long"
+
+
+def main(kind: str, seed: int, count: int) -> None:
+    make, suffix, read = KINDS[kind]
+    good = make()
+    warnings.simplefilter("ignore")
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    accepted = 0
+    for number in range(count):
+        rng = np.random.default_rng([seed, number])
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"file{suffix}"
+            path.write_bytes(mutate(good, rng) if number else good)
+            wrong = verdict(read, path)
+        if wrong:
+            print(f"{kind} {seed} {number}: {wrong}")
+        accepted += wrong is None
+    print(f"done {accepted} of {count}")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    for name in sys.argv[1].split(","):
+        main(name, int(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,160 @@
+"""Any value that a person or a stranger's file can give: accepted, or refused in one line."""
+
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reconet import recipe as recipes
+from reconet.data.dataset import IGNORE, Sample
+from reconet.data.folder_masks import FolderOptions, mask_reader
+from reconet.data.images import write_index
+from reconet.data.options import read_options
+from reconet.data.transforms import Geometry, augment
+from reconet.errors import ReconetError
+from reconet.protocol import Protocol, at_scale
+from reconet.recipe import apply_overrides, validate
+from reconet.recipes import find
+
+TINY = find("scenes/tiny")
+KEYS = [name for name, _, _ in recipes.settings(TINY)]
+# What JSON can hold, with the numbers, texts and depths that break careless readers.
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from([2**63, -(2**63) - 1, 10**40, 0, -1])
+    | st.floats()
+    | st.text(max_size=6)
+    | st.sampled_from(["\0", "\ud800", "NaN", "1e999", "0x10", "٣", "512x", "x", " "])
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+SIDES = st.integers(1, 300)
+
+
+def assert_one_line(error: ReconetError) -> None:
+    assert "\n" not in str(error)
+
+
+@given(st.lists(st.tuples(st.sampled_from(KEYS), VALUES), max_size=3))
+@settings(max_examples=200, deadline=None)
+def test_overrides_make_a_recipe_that_survives_writing_or_are_refused(
+    changes: list[tuple[str, object]],
+) -> None:
+    try:
+        changed = apply_overrides(TINY, [f"{key}={json.dumps(value)}" for key, value in changes])
+    except ReconetError as error:
+        assert_one_line(error)
+        return
+    values = json.loads(recipes.dump(changed))
+    assert validate({k: v for k, v in values.items() if k != "format"}) == changed
+
+
+@given(st.sampled_from(["data", "model", "loss", "optim", "train", "eval"]), VALUES)
+@settings(max_examples=200, deadline=None)
+def test_a_recipe_file_with_anything_in_a_group_is_read_or_refused(
+    group: str, value: object
+) -> None:
+    values = json.loads(recipes.dump(TINY)) | {group: value}
+    values.pop("format")
+    try:
+        validate(values)
+    except ReconetError as error:
+        assert_one_line(error)
+
+
+@given(st.dictionaries(st.sampled_from([*FolderOptions.model_fields, "x"]), VALUES, max_size=4))
+@settings(max_examples=200, deadline=None)
+def test_options_of_a_folder_are_read_or_refused(options: dict[str, object]) -> None:
+    try:
+        mask_reader(read_options(FolderOptions, {"classes": ["a", "b"]} | options))
+    except ReconetError as error:
+        assert_one_line(error)
+
+
+@given(
+    st.dictionaries(st.integers(0, 255), st.sampled_from(["a", "b", "ignore", 0, 1, 255])),
+    st.lists(st.integers(0, 255), min_size=1, max_size=6),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_label_map_means_what_it_says_and_nothing_else_passes(
+    meanings: dict[int, object], numbers: list[int]
+) -> None:
+    """Against the obvious loop over pixels."""
+    written = {str(number): meaning for number, meaning in meanings.items()}
+    options = read_options(FolderOptions, {"classes": ["a", "b"], "label_map": written})
+    known = {"a": 0, "b": 1, "ignore": IGNORE, 0: 0, 1: 1, 255: IGNORE}
+    spelled = {n: known[meaning] for n, meaning in meanings.items()}
+    expected = [({IGNORE: IGNORE} | spelled).get(number) for number in numbers]
+    label_hw = np.empty(0, np.uint8)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.png"
+        write_index(path, np.array([numbers], np.uint8), tuple((n, n, n) for n in range(256)))
+        try:
+            label_hw = mask_reader(options)(path)
+        except ReconetError as error:
+            assert_one_line(error)
+    assert label_hw.flatten().tolist() == ([] if None in expected else expected)
+
+
+@given(
+    size=st.tuples(SIDES, SIDES),
+    crop=st.tuples(SIDES, SIDES),
+    base_size=SIDES,
+    scale=st.floats(0, 16, exclude_min=True),
+    mode=st.sampled_from(["slide", "whole"]),
+    relative_to=st.sampled_from(["base_size", "original"]),
+)
+@settings(max_examples=150, deadline=None)
+def test_windows_of_any_protocol_see_every_pixel_and_no_more_than_the_picture(
+    size: tuple[int, int],
+    crop: tuple[int, int],
+    base_size: int,
+    scale: float,
+    mode: str,
+    relative_to: str,
+) -> None:
+    protocol = Protocol.of(
+        TINY.eval.model_copy(update={"mode": mode, "relative_to": relative_to}),
+        TINY.data.model_copy(update={"crop": crop, "base_size": base_size}),
+    )
+    for axis in at_scale(size, scale, protocol):
+        share_n = axis.share()
+        assert share_n.isfinite().all(), "a pixel that no window sees"
+        assert all(0 <= start < max(1, axis.scaled) for start in axis.starts)
+        assert all(start == 0 or start + axis.crop <= axis.scaled for start in axis.starts)
+
+
+@given(
+    size=st.tuples(SIDES, SIDES),
+    crop=st.tuples(SIDES, SIDES),
+    base_size=SIDES,
+    ends=st.tuples(st.floats(1e-6, 16), st.floats(1e-6, 16)),
+    seed=st.integers(0, 2**32),
+)
+@settings(max_examples=100, deadline=None)
+def test_any_geometry_cuts_a_crop_with_labels_that_the_picture_had(
+    size: tuple[int, int],
+    crop: tuple[int, int],
+    base_size: int,
+    ends: tuple[float, float],
+    seed: int,
+) -> None:
+    rng = np.random.default_rng(seed)
+    label_hw = rng.integers(3, 6, size, np.uint8)
+    sample = Sample("a", np.full((*size, 3), 7, np.uint8), label_hw)
+    geometry = Geometry(crop=crop, base_size=base_size, scale=(min(ends), max(ends)), flip=True)
+    cut = augment(sample, geometry, rng)
+    assert cut.image_hwc.shape == (*crop, 3)
+    assert set(np.unique(cut.label_hw)) <= set(np.unique(label_hw)) | {IGNORE}
+    inside_hw = cut.label_hw != IGNORE
+    assert (cut.image_hwc[inside_hw] == 7).all(), "picture and label are cut from the same place"

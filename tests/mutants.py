@@ -1,0 +1,188 @@
+"""Breaks a copy of the package on purpose, and says which tests notice.
+
+Usage: python -m tests.mutants NAME ... Each mutation is applied to a fresh copy of package and
+tests; the tests named beside it are run there, in a forked child, so that torch is imported once.
+Prints "NAME CODE" for each: pytest's exit code, of which 1 means that a test failed, as it should.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import hypothesis  # noqa: F401  (imported here once, not in every child)
+import pytest
+import torch  # noqa: F401
+
+ROOT = Path(__file__).parent.parent
+
+
+class Mutation(NamedTuple):
+    file: str  # under reconet/
+    old: str  # occurs in it once
+    new: str
+    test: str  # under tests/: file, or file::test
+
+
+RECO = "models/context/reconet.py"
+MUTATIONS = {
+    "rows and columns swapped": Mutation(
+        RECO,
+        "row_brh.unsqueeze(3) * column_brw.unsqueeze(2)",
+        "row_brh.unsqueeze(2) * column_brw.unsqueeze(3)",
+        "models/test_reconet.py::test_reconstruct_equals_the_sum_of_rank_one_tensors",
+    ),
+    "rows pooled over rows": Mutation(
+        RECO,
+        "row_brh=self.row(mean_bch.mean(dim=1))",
+        "row_brh=self.row(x_bchw.mean(dim=(1, 2)))",
+        "models/test_reconet.py::test_the_core_equals_the_formula_of_the_paper",
+    ),
+    "lambda dropped": Mutation(
+        RECO,
+        "(channel_brc * weight_r[:, None])",
+        "channel_brc",
+        "models/test_reconet.py::test_reconstruct_equals_the_sum_of_rank_one_tensors",
+    ),
+    "lambda not normalised": Mutation(
+        RECO,
+        "self.rank_logits_r.softmax(dim=0)",
+        "self.rank_logits_r.sigmoid()",
+        "models/test_reconet.py",
+    ),
+    "attention instead of attention times map": Mutation(
+        RECO,
+        "return x_bchw * reconstruct(self.factors(x_bchw))",
+        "return reconstruct(self.factors(x_bchw))",
+        "models/test_reconet.py::test_the_core_equals_the_formula_of_the_paper",
+    ),
+    "gates without a sigmoid": Mutation(
+        RECO,
+        "self.gate(self.linear(profile_bn))",
+        "self.linear(profile_bn)",
+        "models/test_reconet.py",
+    ),
+    "ranks and positions mixed up": Mutation(
+        RECO,
+        "gates_bn.unflatten(1, (self.rank, self.length))",
+        "gates_bn.unflatten(1, (self.length, self.rank)).transpose(1, 2)",
+        "models/test_reconet.py",
+    ),
+    "confusion transposed": Mutation(
+        "metrics.py",
+        "label_n[scored_n] * num_classes + predicted_n[scored_n]",
+        "predicted_n[scored_n] * num_classes + label_n[scored_n]",
+        "test_metrics.py",
+    ),
+    "void scored as the last class": Mutation(
+        "metrics.py",
+        "scored_n = (label_n >= 0) & (label_n < num_classes)",
+        "label_n = label_n.clamp(max=num_classes - 1)\n    scored_n = label_n >= 0",
+        "test_metrics.py",
+    ),
+    "union without subtracting the hits": Mutation(
+        "metrics.py",
+        "(truth_k + predicted_k - hit_k)",
+        "(truth_k + predicted_k)",
+        "test_metrics.py",
+    ),
+    "wrong ignore": Mutation("losses.py", "IGNORE = 255", "IGNORE = 254", "test_losses.py"),
+    "mean over all pixels, void too": Mutation(
+        "losses.py",
+        "return (label_bhw != IGNORE).sum()",
+        "return (label_bhw >= 0).sum()",
+        "test_losses.py",
+    ),
+    "auxiliary loss not weighted": Mutation(
+        "losses.py", "total = total + aux_weight * aux", "total = total + aux", "test_losses.py"
+    ),
+    "rate decays from the end": Mutation(
+        "schedule.py", "1.0 - step / steps", "step / steps", "test_schedule.py"
+    ),
+    "head as slow as the backbone": Mutation(
+        "engine/optim.py",
+        'lr * group["lr_factor"]',
+        "lr",
+        "engine/test_train.py::test_fresh_layers_learn_faster_and_the_rate_decays",
+    ),
+    "running mean turned round": Mutation(
+        "engine/optim.py",
+        "1 - self.decay",
+        "self.decay",
+        "engine/test_train.py::test_the_running_mean_of_the_weights_follows_its_formula",
+    ),
+    "picture mirrored, label not": Mutation(
+        "data/transforms.py",
+        "nearest(columns)[::-1] if mirrored else nearest(columns)",
+        "nearest(columns)",
+        "data/test_transforms.py",
+    ),
+    "labels half a pixel off": Mutation(
+        "data/transforms.py",
+        "(np.arange(axis.offset, axis.offset + axis.length) + 0.5) / axis.zoom",
+        "np.arange(axis.offset, axis.offset + axis.length) / axis.zoom",
+        "data/test_transforms.py",
+    ),
+    "last window not pulled back": Mutation(
+        "protocol.py",
+        "(*range(0, length - crop, stride), max(0, length - crop))",
+        "tuple(range(0, max(1, length - crop), stride))",
+        "test_inference.py::test_windows_cover_every_pixel_and_stay_inside",
+    ),
+    "mirror image not turned back": Mutation(
+        "inference.py",
+        "(column_wj.flip(1) if mirrored else column_wj)",
+        "column_wj",
+        "test_inference.py",
+    ),
+    "labels of a file taken as classes": Mutation(
+        "data/labels.py",
+        "if (label_hw == ILLEGAL).any():",
+        "if False:",
+        "data/test_folder.py",
+    ),
+    "batch norm of each process alone": Mutation(
+        "engine/distributed.py",
+        "dist.all_reduce(value)\n        return value",
+        "return value",
+        "engine/test_distributed.py",
+    ),
+}
+
+
+def spoil(folder: Path, mutation: Mutation) -> None:
+    """A copy of the repository with one thing wrong in it."""
+    for name in ("reconet", "tests", "docs"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    path = folder / "reconet" / mutation.file
+    text = path.read_text()
+    assert text.count(mutation.old) == 1, mutation
+    path.write_text(text.replace(mutation.old, mutation.new))
+
+
+def outcome(folder: Path, test: str) -> int:
+    pid = os.fork()
+    if pid == 0:
+        os.chdir(folder)
+        for name in [n for n in sys.modules if n.split(".")[0] in {"reconet", "tests"}]:
+            del sys.modules[name]
+        sys.path[:0] = [str(folder)]
+        os.environ["PYTHONPATH"] = str(folder)
+        os.dup2(2, 1)
+        plain = ["-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not slow"]
+        os._exit(pytest.main([*plain, f"tests/{test}"]))
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def main(names: list[str]) -> None:
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            spoil(Path(folder), MUTATIONS[name])
+            print(name, outcome(Path(folder), MUTATIONS[name].test), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or list(MUTATIONS))

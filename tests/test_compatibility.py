@@ -1,0 +1,70 @@
+"""Files that a release has written are read by every later one.
+
+tests/files holds them as they were written: a network, its training state, and what the network
+said of a picture then. They are never written anew; a new format gets new files beside them.
+"""
+
+import json
+import shutil
+from importlib.metadata import requires
+from pathlib import Path
+
+import pytest
+import torch
+from packaging.requirements import Requirement
+
+from reconet.engine.checkpoint import load_last, run_weights
+from reconet.engine.run import make_state, run_training
+from reconet.models.trained import load_trained
+from reconet.recipe import read
+from reconet.world import World
+
+FILES = Path(__file__).parent / "files"
+RELEASES = sorted(path.name for path in FILES.iterdir())
+WORLD = World(rank=0, size=1, device=torch.device("cpu"))
+
+
+def picture() -> torch.Tensor:
+    """Not square, and made without a generator that another version might change."""
+    n = torch.arange(3 * 48 * 72)
+    return (n * n % 251).view(1, 3, 48, 72).byte()
+
+
+def test_there_is_a_release() -> None:
+    assert "0.1.0" in RELEASES
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_network_of_an_old_release_says_what_it_said(release: str) -> None:
+    trained = load_trained(FILES / release)
+    expected = json.loads((FILES / release / "expected.json").read_text())
+    with torch.no_grad():
+        logits_kn = trained.model(picture()).main_bkhw[0].flatten(1)
+    assert list(trained.classes) == expected["classes"]
+    assert trained.step == expected["step"]
+    torch.testing.assert_close(
+        logits_kn[:, ::97], torch.tensor(expected["logits"]), atol=1e-4, rtol=1e-3
+    )
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_training_of_an_old_release_goes_on(release: str, tmp_path: Path) -> None:
+    shutil.copytree(FILES / release, tmp_path / "run")
+    recipe = read(tmp_path / "run" / "recipe.json")
+    trained = load_trained(FILES / release)
+    state = make_state(recipe, len(trained.classes), WORLD, fresh=False)
+    progress = load_last(tmp_path / "run" / "last.pt", state)
+    assert state.step == trained.step
+    assert progress.best_score == pytest.approx(trained.score["miou"])
+    assert run_weights(tmp_path / "run" / "last.pt").keys() == trained.model.state_dict().keys()
+    (tmp_path / "run" / "expected.json").unlink()
+    outcome = run_training(recipe, tmp_path / "run", resume=True, device="cpu")
+    assert outcome.step > trained.step
+    assert outcome.finished
+
+
+def test_the_torch_in_use_is_one_that_we_say_we_support() -> None:
+    wanted = [Requirement(text) for text in requires("reconet") or []]
+    torch_range = next(one.specifier for one in wanted if one.name == "torch")
+    assert torch_range.contains(torch.__version__.split("+")[0])
+    assert "2.8" in str(torch_range), "docs/reliability.md names the oldest one"

@@ -1,0 +1,45 @@
+"""The tests of the core mathematics can fail: each known mistake, put in on purpose, is caught."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.engine.launch import ENVIRONMENT
+from tests.mutants import MUTATIONS
+
+ROOT = Path(__file__).parent.parent
+A_TEST_FAILED = 1  # pytest's exit code; 2 and above would be an error of our own
+FAST = ["rows and columns swapped", "wrong ignore"]
+
+
+def caught(names: list[str]) -> dict[str, int]:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.mutants", *names],
+        env=ENVIRONMENT,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = [line.rpartition(" ") for line in done.stdout.splitlines()]
+    return {name: int(code) for name, _, code in lines}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_what_a_mutation_changes_is_there(name: str) -> None:
+    mutation = MUTATIONS[name]
+    text = (ROOT / "reconet" / mutation.file).read_text()
+    assert text.count(mutation.old) == 1
+    assert (ROOT / "tests" / mutation.test.split("::")[0]).is_file()
+
+
+def test_swapped_axes_and_a_wrong_ignore_are_caught() -> None:
+    assert caught(FAST) == dict.fromkeys(FAST, A_TEST_FAILED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in MUTATIONS if name not in FAST])
+def test_every_mutation_is_caught(name: str) -> None:
+    assert caught([name]) == {name: A_TEST_FAILED}
