@@ -97,7 +97,9 @@ def test_nothing_in_the_package_reads_pickles_or_runs_text() -> None:
         for call in calls(path):
             name = ast.unparse(call.func)
             assert name not in forbidden, f"{path}: {name}"
-            assert not any(k.arg == "allow_pickle" for k in call.keywords), path
+            assert not any(
+                k.arg == "allow_pickle" and ast.unparse(k.value) != "False" for k in call.keywords
+            ), path
             assert not any(k.arg == "shell" for k in call.keywords), path
             if name == "torch.load":
                 loads += 1

@@ -213,6 +213,8 @@ def _unpacked(data: bytes, name: Path | str, max_pixels: int = MAX_PIXELS) -> It
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, Image.DecompressionBombError):
+        return "it unpacks to more than its size allows (a decompression bomb?)"
     if isinstance(error, UnidentifiedImageError):
         return f"it is no picture of a known format ({', '.join(FORMATS)})"
     if isinstance(error, OSError) and error.strerror:

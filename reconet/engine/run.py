@@ -135,10 +135,12 @@ class _Run:
         if self.seen_in_training:
             self.display.line(SEEN)
         # A validation may have failed or been stopped, and the step before it been saved.
-        if start == 0 or self._validate():
+        validated = self.progress.validated
+        stopped = start > 0 and not self._validate()
+        if stopped or self.progress.validated != validated:
+            self._save()
+        if not stopped:
             self._loop(start)
-            return
-        self._save()
 
     def _loop(self, start: int) -> None:
         recipe, settings = self.recipe, self.recipe.train
