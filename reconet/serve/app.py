@@ -19,7 +19,7 @@ from reconet.serve.explore import rank_of
 from reconet.serve.facts import EXAMPLES, example_of, examples, model_info
 from reconet.serve.guard import LOOPBACK, Guard
 from reconet.serve.jobs import BusyError, GoneError
-from reconet.serve.routes import PNG, add_pictures, add_ranks, add_segment
+from reconet.serve.routes import NAMED, PNG, add_pictures, add_ranks, add_segment
 from reconet.serve.segment import encoded
 from reconet.serve.uploads import Limits
 
@@ -118,7 +118,7 @@ def _add_facts(app: FastAPI, desk: Desk) -> None:
         """Pictures to try."""
         return shown
 
-    @app.get("/api/examples/{number}.png", response_class=Response, responses={200: PNG})
+    @app.get("/api/examples/{number}.png", response_class=Response, responses={200: PNG, **NAMED})
     def example(number: Annotated[int, Path(ge=0, lt=EXAMPLES)]) -> Response:
         return Response(encoded(".png", example_of(network, number)), media_type="image/png")
 

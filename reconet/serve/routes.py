@@ -46,6 +46,7 @@ PROBLEMS: Statuses = {
 }
 PNG: dict[str, Any] = {"content": {"image/png": {}}}
 UPLOAD: Statuses = {status: PROBLEMS[status] for status in (408, 413, 415, 422, 503)}
+NAMED: Statuses = {status: PROBLEMS[status] for status in (404, 422)}
 ASKED: Statuses = {status: PROBLEMS[status] for status in (404, 413, 422, 503)}
 Name = Annotated[str, Path(max_length=40, pattern="^[A-Za-z0-9_-]+$")]
 
@@ -118,7 +119,7 @@ def add_pictures(app: FastAPI, desk: Desk) -> None:
     @app.get(
         "/api/pictures/{name}/picture.jpg",
         response_class=Response,
-        responses={200: {"content": {"image/jpeg": {}}}, 404: PROBLEMS[404]},
+        responses={200: {"content": {"image/jpeg": {}}}, **NAMED},
     )
     def picture_jpg(name: Name) -> Response:
         """The picture as the page sees it: upright, and not larger than a screen."""
@@ -128,7 +129,7 @@ def add_pictures(app: FastAPI, desk: Desk) -> None:
     @app.get(
         "/api/pictures/{name}/hover.png",
         response_class=Response,
-        responses={200: PNG, 404: PROBLEMS[404]},
+        responses={200: PNG, **NAMED},
     )
     def hover(name: Name) -> Response:
         """Red: the class of each pixel, green: its probability in 255ths."""
