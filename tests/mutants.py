@@ -60,14 +60,14 @@ MUTATIONS = {
     ),
     "gates without a sigmoid": Mutation(
         RECO,
-        "self.gate(self.linear(profile_bn))",
-        "self.linear(profile_bn)",
+        "_resample(self.gate(logits_brn), ",
+        "_resample(logits_brn, ",
         "models/test_reconet.py",
     ),
     "ranks and positions mixed up": Mutation(
         RECO,
-        "gates_bn.unflatten(1, (self.rank, self.length))",
-        "gates_bn.unflatten(1, (self.length, self.rank)).transpose(1, 2)",
+        "self.linear(profile_bn).unflatten(1, (self.rank, -1))",
+        "self.linear(profile_bn).unflatten(1, (-1, self.rank)).transpose(1, 2)",
         "models/test_reconet.py",
     ),
     "confusion transposed": Mutation(

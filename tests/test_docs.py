@@ -92,6 +92,7 @@ def test_the_table_of_contexts_is_what_the_code_says() -> None:
     assert PAGE.read_text() == page(), "run `make docs`"
 
 
+@pytest.mark.slow
 def test_the_tables_of_scale_are_what_the_code_says() -> None:
     assert SCALE_PAGE.read_text() == scale_page(SCALE_PAGE.read_text()), "run `make docs`"
 

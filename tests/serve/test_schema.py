@@ -1,7 +1,7 @@
 """The interface against its own description: whatever a program sends that reads /openapi.json,
 the answer is one that the description names, of the type that it names, and never a 500."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import schemathesis
@@ -30,7 +30,7 @@ CHECKS = [
 )
 def test_every_operation_answers_as_it_is_described(server: Server, examples: int) -> None:
     schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
-    operations = [result.ok() for result in schema.get_all_operations()]
+    operations = [cast(Any, result).ok() for result in schema.get_all_operations()]
     assert len(operations) == 11
     for operation in operations:
         try_it(operation, server.url, examples)
