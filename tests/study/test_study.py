@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -21,7 +22,8 @@ from reconet.study.grids import STUDIES, choose
 from reconet.study.page import html, markdown
 from reconet.study.plots import figures
 from reconet.study.result import StudyResult, as_dict, gather, table_rows
-from reconet.study.run import open_study
+from reconet.study.run import make_plan, open_study
+from reconet.tables import variants_table
 
 SETTINGS = [
     "data.options.train=8",
@@ -236,6 +238,29 @@ def test_the_list_names_every_variant(capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["study", "components", "--list", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert [v["name"] for v in told["variants"]] == [v.name for v in COMPONENTS.variants()]
+
+
+def test_a_list_without_a_name_is_that_of_the_studies(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", "--list"]) == 0
+    shown = capsys.readouterr().out
+    for name, study in STUDIES.items():
+        assert name in shown
+        assert study.question in shown
+    assert main(["study", "--list", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["studies"]
+    assert [study["name"] for study in told] == list(STUDIES)
+    assert told[1]["variants"] == [v.name for v in STUDIES["rank"].variants()]
+    assert main(["study"]) == 2
+    assert "name a study: components, rank, contexts, attention" in capsys.readouterr().err
+
+
+def test_listed_settings_can_be_pasted_into_a_shell() -> None:
+    plan = make_plan("components", tiny(), seeds=1, variants=["ms_flip"], quick=False)
+    shown = list(variants_table(plan).columns[2].cells)[-1]
+    words = shlex.split(str(shown))
+    settings = plan.variants[-1].settings
+    assert [x for s in settings for x in ("--set", s)] == words
+    assert any("[" in setting for setting in settings)  # what a shell would else take for its own
 
 
 def test_an_unknown_study_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
