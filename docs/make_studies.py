@@ -2,7 +2,8 @@
 
 A place for one is `<!-- study DIRECTORY -->` ... `<!-- end -->`, with the directory that the study
 was written to, e.g. runs/study-rank-quick. What stands between the marks is made anew; a study that
-is not on this machine stays as it is. The words around them are written by people.
+is not on this machine stays as it is, or, if it never was there, says with which command to run it.
+The words around them are written by people.
 """
 
 import re
@@ -15,6 +16,13 @@ from reconet.study.run import open_study
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "studies.md"
 PLACE = re.compile(r"(<!-- study (\S+) -->\n)(.*?)(<!-- end -->)", re.S)
+NOT_YET = "not run yet: "
+# How the directories study-NAME, study-NAME-quick and study-NAME-voc come to be.
+OPTIONS = {
+    "": "",
+    "quick": " --quick",
+    "voc": " --recipe voc12/reconet_r50 --set data.root=/data/voc --seeds 3 --out {directory}",
+}
 
 
 def page(text: str, root: Path = ROOT) -> str:
@@ -23,11 +31,20 @@ def page(text: str, root: Path = ROOT) -> str:
 
 def _part(match: re.Match[str], root: Path) -> str:
     directory = root / match[2]
-    if not (directory / "study.json").is_file():
+    if (directory / "study.json").is_file():
+        result = open_study(directory)
+        pictures = save(result, root / "docs" / "studies" / directory.name)
+        return f"{match[1]}\n{markdown(result, pictures, root / 'docs')}\n{match[4]}"
+    before = match[3].strip()
+    if before and not before.startswith(NOT_YET):
         return match[0]
-    result = open_study(directory)
-    pictures = save(result, root / "docs" / "studies" / directory.name)
-    return f"{match[1]}\n{markdown(result, pictures, root / 'docs')}\n{match[4]}"
+    return f"{match[1]}\n{NOT_YET}`{command(match[2])}`\n\n{match[4]}"
+
+
+def command(directory: str) -> str:
+    """What makes the study of this directory."""
+    _, name, *more = Path(directory).name.split("-")
+    return f"reconet study {name}{OPTIONS[more[0] if more else '']}".format(directory=directory)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Results as tables for a terminal. Pure: values in, a table out."""
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
@@ -20,6 +21,7 @@ from reconet.evaluate import Evaluation
 from reconet.export import Export
 from reconet.figures import LABELS
 from reconet.predictions import Outcome
+from reconet.study.grids import Study
 from reconet.study.result import HEAD, StudyResult, caption, conditions, table_rows
 from reconet.study.run import Plan
 
@@ -251,13 +253,30 @@ def score_tables(result: Evaluation) -> list[RenderableType]:
     return shown
 
 
+def studies_table(studies: Iterable[Study]) -> Table:
+    columns = ["study", "question", "variants"]
+    rows = [[s.name, s.question, ", ".join(v.name for v in s.variants())] for s in studies]
+    result = _words(table("Studies", columns, rows))
+    result.caption = "reconet study STUDY --list shows the settings of the variants"
+    return result
+
+
 def variants_table(plan: Plan) -> Table:
-    rows = [[v.name, v.about, " ".join(f"--set {s}" for s in v.settings)] for v in plan.variants]
-    result = table(plan.study.question, ["variant", "what it is", "settings"], rows)
+    """The settings as a shell wants them: brackets and braces mean something to it."""
+    rows = [
+        [v.name, v.about, " ".join(f"--set {shlex.quote(s)}" for s in v.settings)]
+        for v in plan.variants
+    ]
+    result = _words(table(plan.study.question, ["variant", "what it is", "settings"], rows))
+    result.caption = f"seeds {plan.seeds[0]} to {plan.seeds[-1]}; baseline {plan.study.baseline}"
+    return result
+
+
+def _words(result: Table) -> Table:
+    """Columns of text, not of figures."""
     for column in result.columns:
         column.justify = "left"
         column.overflow = "fold"
-    result.caption = f"seeds {plan.seeds[0]} to {plan.seeds[-1]}; baseline {plan.study.baseline}"
     return result
 
 

@@ -19,8 +19,9 @@ FULL, QUICK = "scenes/study", "scenes/study_quick"
 
 def study(
     name: Annotated[
-        str, typer.Argument(metavar="STUDY", help="components, rank, contexts or attention.")
-    ],
+        str | None,
+        typer.Argument(metavar="STUDY", help="components, rank, contexts or attention."),
+    ] = None,
     recipe: Annotated[
         str | None,
         typer.Option(metavar="RECIPE", help=f"What to vary; by default {FULL}, a night."),
@@ -43,7 +44,7 @@ def study(
         typer.Option(min=1, help="Trainings side by side; by default one per core or GPU."),
     ] = None,
     show: Annotated[
-        bool, typer.Option("--list", help="Show the variants and their settings, and stop.")
+        bool, typer.Option("--list", help="Show the studies, or the variants of one, and stop.")
     ] = False,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print Markdown instead of a table.")
@@ -63,8 +64,14 @@ def study(
       reconet study attention --seeds 5                   a night on two cores
       reconet study rank --variants r1,r16,r64 --out runs/ranks
       reconet study contexts --recipe voc12/reconet_r101 --set data.root=/data/voc
-      reconet study components --list
+      reconet study --list                                the studies
+      reconet study components --list                     its variants and their settings
     """
+    if markdown and as_json:
+        raise RecipeError("--markdown and --json exclude each other.")
+    if name is None:
+        _list_studies(show, as_json)
+        return
     from reconet import tables
     from reconet.study.page import markdown as as_markdown
     from reconet.study.result import as_dict
@@ -84,8 +91,6 @@ def study(
     except KeyboardInterrupt:
         print(f"stopped: {place}; the same command goes on from there", file=sys.stderr)
         raise
-    if markdown and as_json:
-        raise RecipeError("--markdown and --json exclude each other.")
     if markdown:
         print(as_markdown(result))
     else:
@@ -95,6 +100,26 @@ def study(
         for line in result.missing:
             print(f"reconet: {line}", file=sys.stderr)
         raise typer.Exit(1)
+
+
+def _list_studies(show: bool, as_json: bool) -> None:
+    """What there is to name, when nothing was named."""
+    from reconet import tables
+    from reconet.study.grids import STUDIES
+
+    if not show:
+        raise RecipeError(f"name a study: {', '.join(STUDIES)}; `reconet study --list` tells more.")
+    values = [
+        {
+            "name": study.name,
+            "question": study.question,
+            "baseline": study.baseline,
+            "variants": [variant.name for variant in study.variants()],
+            "seeds": study.seeds,
+        }
+        for study in STUDIES.values()
+    ]
+    report({"studies": values}, [tables.studies_table(STUDIES.values())], as_json)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import PurePath
 from typing import Annotated
 
-from fastapi import FastAPI, Path, Request, Response
+from fastapi import Depends, FastAPI, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
@@ -19,7 +19,16 @@ from reconet.serve.explore import rank_of
 from reconet.serve.facts import EXAMPLES, example_of, examples, model_info
 from reconet.serve.guard import LOOPBACK, Guard
 from reconet.serve.jobs import BusyError, GoneError
-from reconet.serve.routes import NAMED, PNG, add_pictures, add_ranks, add_segment
+from reconet.serve.routes import (
+    KNOWN,
+    NAMED,
+    PNG,
+    add_no_ranks,
+    add_pictures,
+    add_ranks,
+    add_segment,
+    known_only,
+)
 from reconet.serve.segment import encoded
 from reconet.serve.uploads import Limits
 
@@ -52,6 +61,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         lifespan=life,
+        dependencies=[Depends(known_only)],
     )
     app.add_middleware(
         Guard,
@@ -66,6 +76,8 @@ def create_app(
     add_pictures(app, desk)
     if rank_of(predictor.network.model):
         add_ranks(app, desk)
+    else:
+        add_no_ranks(app)
     return app
 
 
@@ -108,12 +120,12 @@ def _add_facts(app: FastAPI, desk: Desk) -> None:
     network = desk.predictor.network
     info, shown = model_info(desk.predictor, desk.limits), examples(network)
 
-    @app.get("/api/model")
+    @app.get("/api/model", responses=KNOWN)
     async def model() -> schemas.ModelInfo:
         """The network: what it is, what it costs, what it knows."""
         return info
 
-    @app.get("/api/examples")
+    @app.get("/api/examples", responses=KNOWN)
     async def list_examples() -> schemas.Examples:
         """Pictures to try."""
         return shown
@@ -122,6 +134,6 @@ def _add_facts(app: FastAPI, desk: Desk) -> None:
     def example(number: Annotated[int, Path(ge=0, lt=EXAMPLES)]) -> Response:
         return Response(encoded(".png", example_of(network, number)), media_type="image/png")
 
-    @app.get("/health")
+    @app.get("/health", responses=KNOWN)
     async def health() -> schemas.Health:
         return schemas.Health(status="ok", waiting=desk.jobs.taken)

@@ -36,6 +36,7 @@ PICTURE_BODY = {
 PROBLEMS: Statuses = {
     status: {"model": schemas.Problem, "description": what}
     for status, what in {
+        400: "the body cannot be read as text",
         404: "no such picture, rank or example; pictures are forgotten after a while",
         408: "the upload did not arrive in time",
         413: "too many bytes or pixels",
@@ -46,8 +47,10 @@ PROBLEMS: Statuses = {
 }
 PNG: dict[str, Any] = {"content": {"image/png": {}}}
 UPLOAD: Statuses = {status: PROBLEMS[status] for status in (408, 413, 415, 422, 503)}
+KNOWN: Statuses = {422: PROBLEMS[422]}
 NAMED: Statuses = {status: PROBLEMS[status] for status in (404, 422)}
 ASKED: Statuses = {status: PROBLEMS[status] for status in (404, 413, 422, 503)}
+SWITCHED: Statuses = {400: PROBLEMS[400], **ASKED}
 Name = Annotated[str, Path(max_length=40, pattern="^[A-Za-z0-9_-]+$")]
 
 
@@ -158,7 +161,7 @@ def add_ranks(app: FastAPI, desk: Desk) -> None:
         desk.pictures.trim()
         return answer
 
-    @app.post("/api/pictures/{name}/ranks", response_model=schemas.Switched, responses=ASKED)
+    @app.post("/api/pictures/{name}/ranks", response_model=schemas.Switched, responses=SWITCHED)
     async def switch(request: Request, name: Name, wanted: schemas.SwitchedOff) -> Any:
         """The segmentation with some ranks switched off, and what that changes."""
         picture, off = desk.picture(name), set(wanted.off)
@@ -181,6 +184,28 @@ def add_ranks(app: FastAPI, desk: Desk) -> None:
         png = await desk.ask(request, lambda: heat_png(desk.explorer(picture).heat(number)))
         desk.pictures.trim()
         return Response(png, media_type="image/png")
+
+
+def add_no_ranks(app: FastAPI) -> None:
+    """For other contexts and exported files: the questions above have no answer, and say so."""
+    for url, methods in {"ranks": ["GET", "POST"], "heat/{number}.png": ["GET"]}.items():
+        app.add_api_route(
+            f"/api/pictures/{{name}}/{url}", no_ranks, methods=methods, include_in_schema=False
+        )
+
+
+def no_ranks() -> None:
+    raise HTTPException(404, "this network has no ranks.")
+
+
+def known_only(request: Request) -> None:
+    """A misspelt parameter must not look as if it had been obeyed."""
+    route = request.scope["route"]
+    known = [one.alias for one in route.dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            there = f"this address takes {', '.join(known)}" if known else "this address takes none"
+            raise HTTPException(422, f"unknown query parameter {name!r}; {there}.")
 
 
 def wants_png(accept: str) -> bool:

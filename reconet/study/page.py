@@ -9,7 +9,15 @@ from reconet.files import write_text
 from reconet.report.markup import Markup, join, note, section, table, tag
 from reconet.report.style import page
 from reconet.study.plots import figures, png
-from reconet.study.result import HEAD, StudyResult, caption, conditions, table_rows
+from reconet.study.result import (
+    HEAD,
+    StudyResult,
+    caption,
+    conditions,
+    short_paths,
+    short_words,
+    table_rows,
+)
 from reconet.study.spectrum import Spectrum
 
 NAME = "report.html"
@@ -38,7 +46,7 @@ def html(result: StudyResult) -> str:
     title = f"Study: {result.study.name}"
     parts = [tag("h1", title), tag("p", result.study.question, class_="lead")]
     if result.missing:
-        parts.append(note("Not everything is there. " + "; ".join(result.missing)))
+        parts.append(note("Not everything is there. " + _missing(result)))
     parts.append(section("Variants", table(("variant", "what it is"), _abouts(result))))
     rows = table(HEAD, table_rows(result))
     parts.append(section("Results", rows, *(tag("p", line) for line in caption(result))))
@@ -48,7 +56,7 @@ def html(result: StudyResult) -> str:
     if spectrum_table:
         parts.append(section("Ranks in use", table(SPECTRUM_HEAD, spectrum_table)))
     parts.append(section("Conditions", table(("what", "value"), conditions(result))))
-    recipe = json.dumps(result.recipe.model_dump(mode="json"), indent=2)
+    recipe = json.dumps(short_paths(result.recipe.model_dump(mode="json")), indent=2)
     parts.append(tag("details", tag("summary", "the recipe"), tag("pre", recipe)))
     return page(f"{title} - reconet", *parts)
 
@@ -59,7 +67,7 @@ def markdown(result: StudyResult, pictures: Sequence[Path] = (), beside: Path | 
     lines += ["", *(f"{line}." for line in caption(result)), ""]
     lines += [f"- {name}: {value}" for name, value in conditions(result)]
     if result.missing:
-        lines += ["", "Not everything is there: " + "; ".join(result.missing) + "."]
+        lines += ["", f"Not everything is there: {_missing(result)}."]
     if result.study.name == "rank" and spectrum_rows(result):
         lines += ["", *_markdown_table(SPECTRUM_HEAD, spectrum_rows(result))]
     for path in pictures:
@@ -88,6 +96,10 @@ def _means(seen: Sequence[Spectrum]) -> list[str]:
     return [
         f"{sum(one[part] for one in group) / len(group):.2f}" for group in groups for part in PARTS
     ]
+
+
+def _missing(result: StudyResult) -> str:
+    return "; ".join(short_words(line) for line in result.missing)
 
 
 def _abouts(result: StudyResult) -> list[tuple[str, str]]:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from reconet.recipe import Recipe
@@ -153,19 +153,41 @@ def conditions(result: StudyResult) -> list[tuple[str, str]]:
     protocols = dict.fromkeys(cell.protocol for cell in cells)
     places = dict.fromkeys(cell.environment.get("processor", "?") for cell in cells)
     versions = dict.fromkeys(f"torch {cell.environment.get('torch', '?')}" for cell in cells)
-    amount = f", {json.dumps(data.options)}" if data.options else ""
+    amount = f", {json.dumps(short_paths(data.options))}" if data.options else ""
+    weights = f"from {short_path(model.weights)}" if model.weights else "fresh"
     return [
         ("data", f"{data.name} {data.train_split} / {data.val_split}, crop {crop}{amount}"),
         (
             "network",
             f"{model.backbone} x {model.width:g}, output stride {model.output_stride}, rank "
-            f"{model.rank or 64}, weights {'from ' + model.weights if model.weights else 'fresh'}",
+            f"{model.rank or 64}, weights {weights}",
         ),
         ("training", f"{length} of {train.batch} pictures, lr {recipe.optim.lr:g}"),
         ("seeds", ", ".join(map(str, result.seeds))),
         ("score", "of the network at the last step; " + " | ".join(protocols)),
         ("machine", "; ".join([*places, *versions])),
     ]
+
+
+def short_paths(value: Any) -> Any:
+    """Where somebody keeps a file is nobody else's business: a path that is absolute or leads out
+    of the working directory is only its last name. `value` is anything that JSON can hold."""
+    if isinstance(value, dict):
+        return {key: short_paths(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [short_paths(one) for one in value]
+    return short_path(value) if isinstance(value, str) else value
+
+
+def short_path(text: str) -> str:
+    path = PureWindowsPath(text)  # knows both kinds of slash
+    elsewhere = path.root or path.drive or text.startswith("~") or ".." in path.parts
+    return path.name if elsewhere and path.name.strip(".") else text
+
+
+def short_words(text: str) -> str:
+    """The same for a sentence with paths in it."""
+    return " ".join(short_path(word) for word in text.split(" "))
 
 
 CAPTION = (

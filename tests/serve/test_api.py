@@ -262,6 +262,14 @@ def test_wrong_ranks_are_refused_in_one_line(client: TestClient, body: Any) -> N
     assert isinstance(answer.json()["detail"], str)
 
 
+def test_a_question_that_is_not_text_is_refused_as_described(client: TestClient) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = client.post(f"{send(client)}/ranks", content=b"\xff\xfe\xfd", headers=headers)
+    paths = client.get("/openapi.json").json()["paths"]
+    assert answer.status_code == 400
+    assert "400" in paths["/api/pictures/{name}/ranks"]["post"]["responses"]
+
+
 def test_old_pictures_are_forgotten_and_the_newest_are_not(client: TestClient) -> None:
     urls = [send(client) for _ in range(LIMITS.kept_pictures + 1)]
     statuses = [client.get(f"{url}/hover.png").status_code for url in urls]
@@ -275,8 +283,41 @@ def test_networks_without_ranks_have_no_explorer(tmp_path: Path) -> None:
     with TestClient(app, base_url="http://localhost") as client:
         assert client.get("/api/model").json()["rank"] == 0
         url = send(client)
-        assert client.get(f"{url}/ranks").status_code == 404
+        for answer in (
+            client.get(f"{url}/ranks"),
+            client.post(f"{url}/ranks", json={"off": [0]}),
+            client.get(f"{url}/heat/0.png"),
+        ):
+            assert answer.status_code == 404
+            assert answer.json() == {"detail": "this network has no ranks."}
         assert client.get(f"{url}/hover.png").status_code == 200
+        assert not any("ranks" in path for path in client.get("/openapi.json").json()["paths"])
+
+
+@pytest.mark.parametrize(
+    ("method", "url", "takes"),
+    [
+        ("POST", "/api/segment?overlays=0.5", "overlay"),
+        ("POST", "/api/segment?overlay=0.5&x", "overlay"),
+        ("GET", "/api/model?full=1", "none"),
+        ("GET", "/health?x=", "none"),
+        ("GET", "/api/examples/0.png?size=5", "none"),
+    ],
+)
+def test_unknown_parameters_are_named_and_not_ignored(
+    client: TestClient, method: str, url: str, takes: str
+) -> None:
+    answer = client.request(method, url, content=png(IMAGE), headers=PNG)
+    name = url.rpartition("?")[2].rpartition("&")[2].partition("=")[0]
+    assert answer.status_code == 422
+    assert (
+        answer.json()["detail"] == f"unknown query parameter {name!r}; this address takes {takes}."
+    )
+
+
+def test_another_method_is_answered_with_those_that_there_are(client: TestClient) -> None:
+    answer = client.get("/api/segment")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 
 
 # ------------------------------------------------------------------ small things

@@ -2,6 +2,8 @@
 
 import json
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +23,8 @@ from reconet.study.grids import STUDIES, choose
 from reconet.study.page import html, markdown
 from reconet.study.plots import figures
 from reconet.study.result import StudyResult, as_dict, gather, table_rows
-from reconet.study.run import open_study
+from reconet.study.run import make_plan, open_study
+from reconet.tables import variants_table
 
 SETTINGS = [
     "data.options.train=8",
@@ -40,8 +43,9 @@ def tiny() -> Recipe:
     return apply_overrides(find("scenes/tiny"), SETTINGS)
 
 
-def cells_in(out: Path, names: str = "fcn,tgm_trm") -> list[Cell]:
-    return make_cells(choose(COMPONENTS, names.split(","), quick=False), tiny(), [0, 1], out)
+def cells_in(out: Path, names: str, seeds: int = 2) -> list[Cell]:
+    variants = choose(COMPONENTS, names.split(","), quick=False)
+    return make_cells(variants, tiny(), range(seeds), out)
 
 
 def run_here(cells: list[Cell], out: Path) -> StudyResult:
@@ -61,22 +65,14 @@ def run_here(cells: list[Cell], out: Path) -> StudyResult:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> StudyResult:
     out = tmp_path_factory.mktemp("study")
-    return run_here(cells_in(out, "fcn,tgm_trm,ms_flip"), out)
+    return run_here([*cells_in(out, "fcn,tgm_trm"), *cells_in(out, "ms_flip", seeds=1)], out)
 
 
-def scores(result: StudyResult) -> dict[str, list[float]]:
-    """Of the two variants that the tests below also run in processes of their own."""
-    return {
-        row.variant: [cell.figures["miou"] for cell in row.cells]
-        for row in result.rows
-        if row.variant in {"fcn", "tgm_trm"}
-    }
-
-
-def command(out: Path, *more: str) -> list[str]:
+def command(out: Path, *more: str, seeds: int = 1) -> list[str]:
     sets = [f"--set={setting}" for setting in SETTINGS]
-    words = ["study", "components", "--recipe=scenes/tiny", "--seeds=2", "--variants=fcn,tgm_trm"]
-    return [*words, f"--out={out}", "--device=cpu", "--jobs=1", *sets, *more]
+    words = ["study", "components", "--recipe=scenes/tiny", "--variants=fcn,tgm_trm"]
+    words += [f"--seeds={seeds}", f"--out={out}", "--device=cpu", "--jobs=1"]
+    return [*words, *sets, *more]
 
 
 def start(out: Path, *more: str) -> subprocess.Popen[str]:
@@ -90,26 +86,30 @@ def start(out: Path, *more: str) -> subprocess.Popen[str]:
 
 
 def test_a_study_that_was_killed_goes_on_to_the_same_table(
-    tmp_path: Path, finished: StudyResult
+    tmp_path: Path, finished: StudyResult, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """One cell is finished, the next is in the middle of its training."""
     out = tmp_path / "killed"
+    first, second = out / "fcn" / "seed0", out / "tgm_trm" / "seed0"
+    shutil.copytree(finished.out / "fcn" / "seed0", first)
+    shutil.copy(finished.out / "study.json", out)
+    made = (first / RESULT).stat().st_mtime_ns
+
     process = start(out)
-    inside = out / "tgm_trm" / "seed0"  # the second cell: the first is finished
-    while process.poll() is None and not (inside / "last.pt").exists():
+    while process.poll() is None and not (second / "last.pt").exists():
         time.sleep(0.005)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    first = out / "fcn" / "seed0" / RESULT
-    assert first.exists()
-    made = first.stat().st_mtime_ns
+    assert not (second / RESULT).exists()
 
-    second = start(out, "--json")
-    told, said = second.communicate(timeout=250)
-    assert second.returncode == 0, said
-    assert first.stat().st_mtime_ns == made, "a finished cell was run again"
-    assert scores(open_study(out)) == scores(finished)
-    rows = {row["variant"]: row for row in json.loads(told)["rows"]}
-    assert [c["figures"]["miou"] for c in rows["fcn"]["cells"]] == scores(finished)["fcn"]
+    assert main(command(out, "--json")) == 0
+    rows = {row["variant"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert (first / RESULT).stat().st_mtime_ns == made, "a finished cell was run again"
+    for name in ("fcn", "tgm_trm"):
+        [undisturbed] = [row.cells[0].figures for row in finished.rows if row.variant == name]
+        [again] = rows[name]["cells"]
+        assert again["figures"] == undisturbed
+    assert len(open_study(out).rows) == 2
     assert (out / "report.html").is_file()
 
 
@@ -138,7 +138,7 @@ def test_scoring_again_trains_nothing_and_looks_at_the_same_network(finished: St
 
 
 def test_the_score_is_that_of_the_last_step_by_the_protocol_of_the_recipe(tmp_path: Path) -> None:
-    cell = cells_in(tmp_path, "fcn")[0]
+    cell = cells_in(tmp_path, "fcn", seeds=1)[0]
     own = ["eval.mode=whole", "eval.relative_to=original"]
     recipe = apply_overrides(cell.recipe, own)
     result = run_cell(recipe, cell.directory, variant="fcn", network=None, device="cpu")
@@ -170,7 +170,7 @@ def test_a_failing_cell_is_reported_and_the_others_are_there(
     (out / "tgm_trm" / "seed1").mkdir()
     (out / "tgm_trm" / "seed1" / "strange.txt").touch()  # not empty, and no run
     os.symlink(finished.out / "tgm_trm" / "seed0", out / "tgm_trm" / "seed0")
-    assert main(command(out)) == 1
+    assert main(command(out, seeds=2)) == 1
     said = capsys.readouterr()
     assert "tgm_trm seed 1: " in said.err
     assert "holds no run" in said.err
@@ -236,6 +236,29 @@ def test_the_list_names_every_variant(capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["study", "components", "--list", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert [v["name"] for v in told["variants"]] == [v.name for v in COMPONENTS.variants()]
+
+
+def test_a_list_without_a_name_is_that_of_the_studies(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", "--list"]) == 0
+    shown = capsys.readouterr().out
+    for name, study in STUDIES.items():
+        assert name in shown
+        assert study.question in shown
+    assert main(["study", "--list", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["studies"]
+    assert [study["name"] for study in told] == list(STUDIES)
+    assert told[1]["variants"] == [v.name for v in STUDIES["rank"].variants()]
+    assert main(["study"]) == 2
+    assert "name a study: components, rank, contexts, attention" in capsys.readouterr().err
+
+
+def test_listed_settings_can_be_pasted_into_a_shell() -> None:
+    plan = make_plan("components", tiny(), seeds=1, variants=["ms_flip"], quick=False)
+    shown = list(variants_table(plan).columns[2].cells)[-1]
+    words = shlex.split(str(shown))
+    settings = plan.variants[-1].settings
+    assert [x for s in settings for x in ("--set", s)] == words
+    assert any("[" in setting for setting in settings)  # what a shell would else take for its own
 
 
 def test_an_unknown_study_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
