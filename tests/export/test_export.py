@@ -20,10 +20,10 @@ from reconet.export.check import Difference, refuse
 from reconet.export.graph import NOT_IN_ONNX, pooled
 from reconet.export.write import FORMATS, as_openvino, save_openvino
 from reconet.models.context import CONTEXTS
-from reconet.models.trained import load_trained
+from reconet.models.trained import EXPORTED, load_trained
 from reconet.predict import Predictor
 from reconet.runtime import open_network
-from reconet.runtimes import LABELS, LOGITS, open_file
+from reconet.runtimes import LABELS, LOGITS, RUNTIMES, open_file
 from reconet.runtimes.program_file import TRUST
 from tests.export.trained import tiny_run
 
@@ -159,6 +159,29 @@ def test_a_wrong_option_is_one_line(
     err = capsys.readouterr().err
     assert message in err.splitlines()[-1]
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("verb", ["export", "share"])
+@pytest.mark.parametrize("name", ["net.onnx", "net.xml", "net.pt2", "last.pt"])
+def test_a_verb_that_needs_the_weights_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str, name: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"anything")
+    arguments = ["--out", str(tmp_path / "shared")] if verb == "share" else []
+    assert main([verb, str(path), *arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{path} is" in line
+    assert "name the run directory or its best.safetensors" in line
+
+
+def test_what_cannot_be_opened_says_what_to_name(tmp_path: Path) -> None:
+    assert set(EXPORTED) == set(RUNTIMES)
+    (tmp_path / "last.pt").write_bytes(b"anything")
+    with pytest.raises(CheckpointError, match=r"resumes from: name the run directory"):
+        open_network(tmp_path / "last.pt", CPU)
+    with pytest.raises(CheckpointError, match="at .*none: it does not exist"):
+        open_network(tmp_path / "none", CPU)
 
 
 @pytest.mark.parametrize("suffix", [".onnx", ".xml", ".pt2"])
