@@ -180,7 +180,7 @@ def test_what_cannot_be_opened_says_what_to_name(tmp_path: Path) -> None:
     (tmp_path / "last.pt").write_bytes(b"anything")
     with pytest.raises(CheckpointError, match=r"resumes from: name the run directory"):
         open_network(tmp_path / "last.pt", CPU)
-    with pytest.raises(CheckpointError, match="at .*none: it does not exist"):
+    with pytest.raises(CheckpointError, match=r"at .*none: it does not exist"):
         open_network(tmp_path / "none", CPU)
 
 
