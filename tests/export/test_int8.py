@@ -10,8 +10,8 @@ import torch
 from reconet.data import open_dataset
 from reconet.data.images import write_index
 from reconet.errors import DataError
-from reconet.export.int8 import KEPT, calibration, quantise, search
 from reconet.export.graph import trace
+from reconet.export.int8 import KEPT, calibration, quantise, search
 from reconet.export.pictures import from_dataset, from_folder, readable, windows_of
 from reconet.export.write import as_onnx
 from reconet.inference import labels
@@ -74,7 +74,7 @@ def test_a_photo_that_cannot_be_read_is_left_out_with_a_note(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_what_is_kept_in_fp32_is_not_quantised(tmp_path: Path) -> None:
-    """The names of modules in KEPT are found in the graph: each try quantises less than the last."""
+    """The names of modules in KEPT are found in the graph: each try quantises less."""
     trained = load_trained(tiny_run(tmp_path))
     proto = as_onnx(trace(trained.model, output_stride=trained.recipe.model.output_stride))
     windows = [np.random.default_rng(0).integers(0, 256, (1, 3, 64, 64), np.uint8)]

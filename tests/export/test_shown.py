@@ -1,5 +1,6 @@
 """What `reconet export` prints: lines that no table narrows, and figures that add up."""
 
+import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,10 +29,11 @@ RESULT = Export(
 
 
 def shown(result: Export) -> list[str]:
-    console = Console(width=200, record=True, quiet=True)
+    page = io.StringIO()
+    console = Console(width=200, file=page)
     for one in export_tables(result):
         console.print(one)
-    return [line.rstrip() for line in console.export_text().splitlines()]
+    return [line.rstrip() for line in page.getvalue().splitlines()]
 
 
 def test_titles_are_lines_of_their_own_and_the_file_comes_last() -> None:
