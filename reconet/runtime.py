@@ -23,7 +23,7 @@ from reconet.errors import RecipeError, pick, unknown
 from reconet.inference import Forward
 from reconet.models.fold import fold_batchnorm
 from reconet.models.segmenter import Segmenter
-from reconet.models.trained import Trained, load_trained
+from reconet.models.trained import Trained, load_trained, refuse_other_files
 from reconet.recipe import Recipe
 from reconet.runtimes import RUNTIMES, open_file
 
@@ -55,6 +55,8 @@ Opener = Callable[[Path, torch.device], Network]
 def open_network(source: Path, device: torch.device) -> Network:
     """The network of a run directory, or of one file that was saved or exported."""
     suffix = "" if source.is_dir() else source.suffix  # a directory may have a dot in its name
+    if suffix not in RUNTIMES:
+        refuse_other_files(source)
     return pick(OPENERS, suffix or ".safetensors", "format of a network")(source, device)
 
 

@@ -15,14 +15,22 @@ import torch
 from reconet.cost import ModelCost, model_cost
 from reconet.data import DATASETS
 from reconet.errors import CheckpointError, OutputError, RecipeError
+from reconet.figures import LABELS
 from reconet.files import write_text
 from reconet.models.segmenter import build_model
 from reconet.models.trained import BEST, Trained, load_trained, save_trained
+from reconet.protocol import Protocol
 from reconet.recipe import dump
 from reconet.sheet import NAME as SHEET
 
 CARD = "README.md"
+NOT_STATED = "not-stated"
 RECIPE = "recipe.json"
+# Terms of training data that are not somebody's to quote; of the others their licence is.
+TERMS = {
+    "scenes": "drawn by this package, so no licence is needed",
+    "folder": "pictures of who trained it, under terms that are theirs to state",
+}
 
 
 def write_folder(
@@ -94,7 +102,6 @@ def push_folder(folder: Path, hub_id: str, *, private: bool = False) -> str:
 def card(trained: Trained, title: str, licence: str | None, *, pictures: bool) -> str:
     """A model card as the hub reads them: facts for machines on top, then the page."""
     data = trained.recipe.data
-    kind = DATASETS.get(data.name)
     with torch.device("meta"):
         cost = model_cost(
             build_model(trained.recipe, len(trained.classes), pretrained=False), data.crop
@@ -116,7 +123,7 @@ def card(trained: Trained, title: str, licence: str | None, *, pictures: bool) -
         ", ".join(trained.classes),
         "## Licence",
         f"Weights: {licence or 'not stated by who shared them'}.",
-        f"Training data ({data.name}): {(kind.info.licence if kind else '') or 'not known'}.",
+        f"Training data ({data.name}): {_terms(data.name)}.",
         "## Recipe",
         f"```json\n{dump(trained.recipe)}\n```",
     ]
@@ -159,16 +166,30 @@ def _what(trained: Trained) -> str:
 
 
 def _scores(trained: Trained) -> str:
-    split = trained.recipe.data.val_split
-    rows = [f"| {name} | {100 * value:.2f} |" for name, value in trained.score.items()]
-    head = f"On `{split}`, as validated in training (whole pictures, one scale):"
-    return "\n".join([head, "", "| score | % |", "|---|---:|", *rows]) if rows else "None."
+    data = trained.recipe.data
+    rows = [f"| {LABELS[key]} | {100 * value:.2f} |" for key, value in _benchmark(trained).items()]
+    head = f"On `{data.val_split}`, as validated in training: {Protocol.in_training(data)}."
+    shown = "\n".join([head, "", "| score | % |", "|---|---:|", *rows]) if rows else "None."
+    others = {key: value for key, value in trained.score.items() if key not in LABELS}
+    beside = ", ".join(f"{key.replace('_', ' ')} {value:.3g}" for key, value in others.items())
+    return f"{shown}\n\nOf the attention, at the same step: {beside}." if others else shown
+
+
+def _benchmark(trained: Trained) -> dict[str, float]:
+    """The scores alone: what a run measures of the attention beside them is no score."""
+    return {key: trained.score[key] for key in LABELS if key in trained.score}
+
+
+def _terms(dataset: str) -> str:
+    kind = DATASETS.get(dataset)
+    return TERMS.get(dataset) or (kind.info.licence if kind else "") or "terms not known"
 
 
 def _costs(cost: ModelCost, crop: tuple[int, int]) -> str:
     return (
         f"{cost.total.params / 1e6:.2f} M parameters; {cost.total.macs / 1e9:.2f} G multiply-adds "
-        f"and {cost.peak_bytes / 2**20:.0f} MiB at most for one picture of {crop[0]} x {crop[1]}."
+        f"for one picture of {crop[0]} x {crop[1]}, with at most {cost.peak_bytes / 2**20:.0f} MiB "
+        "alive at once beside the weights."
     )
 
 
@@ -177,6 +198,7 @@ def _front_matter(trained: Trained, title: str, licence: str | None) -> str:
     data = trained.recipe.data
     lines: list[str] = [
         f"license: {json.dumps(licence or 'other')}",
+        *([] if licence else [f"license_name: {json.dumps(NOT_STATED)}"]),  # "other" wants a name
         "library_name: reconet",
         "pipeline_tag: image-segmentation",
         f"tags: {json.dumps(['semantic-segmentation', trained.recipe.model.context])}",
@@ -187,12 +209,13 @@ def _front_matter(trained: Trained, title: str, licence: str | None) -> str:
 
 
 def _model_index(trained: Trained, title: str) -> Iterable[str]:
-    if not trained.score:
+    figures = _benchmark(trained)
+    if not figures:
         return
     data = trained.recipe.data
     metrics = [
-        {"type": name, "value": round(value, 6), "name": name}
-        for name, value in trained.score.items()
+        {"type": key, "value": round(value, 6), "name": LABELS[key]}
+        for key, value in figures.items()
     ]
     result = {
         "task": {"type": "image-segmentation"},

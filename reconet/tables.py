@@ -1,5 +1,6 @@
 """Results as tables for a terminal. Pure: values in, a table out."""
 
+import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -19,6 +20,7 @@ from reconet.data.check_report import Listing
 from reconet.data.dataset import DatasetInfo
 from reconet.evaluate import Evaluation
 from reconet.export import Export
+from reconet.export.int8 import Try
 from reconet.figures import LABELS
 from reconet.predictions import Outcome
 from reconet.study.grids import Study
@@ -290,34 +292,38 @@ def study_tables(result: StudyResult) -> list[RenderableType]:
 
 
 def export_tables(result: Export) -> list[RenderableType]:
-    """Where it is, how it differs from the network, and what quantisation cost."""
+    """How it differs from the network, what quantisation cost, how to feed it, where it is."""
     rows = [
         [
             f"{d.pictures} x {d.size[0]} x {d.size[1]}",
             f"{d.logits:.1e}",
-            f"{100 * d.labels:.3f} %",
+            f"{math.floor(1e5 * d.labels) / 1e3:.3f} %",  # 100 only where all are the same
         ]
         for d in result.differences
     ]
     columns = ["pictures", "largest difference of logits", "same labels"]
-    title = f"{result.path} ({result.how}) against the network, on {result.pictures}"
-    shown: list[RenderableType] = [table(title, columns, rows)]
+    shown: list[RenderableType] = [
+        Text(f"{result.how} against the network, on {result.pictures}", style="bold"),
+        table("", columns, rows),
+    ]
     if result.tries:
-        tries = [
-            [
-                ", ".join(one.kept) or "nothing",
-                "-" if one.before is None else f"{100 * one.before:.2f}",
-                "-" if one.after is None else f"{100 * one.after:.2f}",
-                "-" if one.before is None else f"{one.loss:+.2f}",
-            ]
-            for one in result.tries
-        ]
         columns = ["kept in fp32", "mIoU % before", "after", "loss"]
         title = f"int8, calibrated by {result.calibrated_on}, scored on {result.scored_on or '-'}"
-        shown.append(table(title, columns, tries))
+        shown.append(Text("int8 is judged by its mIoU; the differences above have no limit."))
+        shown.append(Text(title, style="bold"))
+        shown.append(table("", columns, [_try_row(one) for one in result.tries]))
     if result.remark:
         shown.append(Text(result.remark))
-    return shown
+    return [*shown, Text(result.feed), Text(f"{result.path}: {result.bytes / MIB:.2f} MiB")]
+
+
+def _try_row(one: Try) -> list[str]:
+    """The loss is that of the two figures as they are shown."""
+    kept = ", ".join(one.kept) or "nothing"
+    if one.before is None or one.after is None:
+        return [kept, "-", "-", "-"]
+    before, after = round(100 * one.before, 2), round(100 * one.after, 2)
+    return [kept, f"{before:.2f}", f"{after:.2f}", f"{round(before - after, 2) + 0.0:.2f}"]
 
 
 def _percent(value: float) -> str:

@@ -1,6 +1,7 @@
 """Sharing: a folder with a card that says what the network is, and opens again."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ from reconet.data.scenes import CLASSES
 from reconet.errors import CheckpointError, OutputError, RecipeError
 from reconet.models.trained import BEST, load_trained
 from reconet.predict import Predictor
-from reconet.share import open_shared, push_folder, write_folder
+from reconet.protocol import Protocol
+from reconet.share import card, open_shared, push_folder, write_folder
 from reconet.sheet import NAME
 from tests.export.trained import tiny_run
 
@@ -44,10 +46,23 @@ def test_the_card_says_what_the_network_is(
     facts = dict(line.split(": ", 1) for line in front.splitlines())
     assert json.loads(facts["license"]) == "mit"
     (entry,) = json.loads(facts["model-index"])
-    assert entry["results"][0]["metrics"] == [{"type": "miou", "value": 0.5, "name": "miou"}]
-    for wanted in ("| miou | 50.00 |", "M parameters", CLASSES[0], NAME, '"rank": 4', "64 x 64"):
+    assert entry["results"][0]["metrics"] == [{"type": "miou", "value": 0.5, "name": "mIoU"}]
+    for wanted in ("| mIoU | 50.00 |", "M parameters", CLASSES[0], NAME, '"rank": 4', "64 x 64"):
         assert wanted in page
     assert (out / NAME).is_file()
+
+
+def test_only_scores_are_shown_as_scores_and_with_their_protocol(run: Path) -> None:
+    trained = load_trained(run)
+    score = {"miou": 0.25, "effective_rank": 1.66, "lambda_spread": 0.00013}
+    text = card(replace(trained, score=score), "A title", None, pictures=False)
+    index = next(line for line in text.splitlines() if line.startswith("model-index: "))
+    assert "miou" in index
+    assert "effective_rank" not in index
+    assert "| mIoU | 25.00 |" in text
+    assert "| effective" not in text
+    assert "effective rank 1.66, lambda spread 0.00013." in text
+    assert f"as validated in training: {Protocol.in_training(trained.recipe.data)}." in text
 
 
 def test_where_the_owner_keeps_files_stays_private(run: Path, tmp_path: Path) -> None:
@@ -57,9 +72,13 @@ def test_where_the_owner_keeps_files_stays_private(run: Path, tmp_path: Path) ->
         assert b"secret" not in path.read_bytes(), path.name
 
 
-def test_a_licence_that_nobody_stated_is_not_made_up(run: Path, tmp_path: Path) -> None:
-    text = (write_folder(run, tmp_path / "shared") / "README.md").read_text()
-    assert 'license: "other"' in text
+def test_a_licence_that_nobody_stated_is_not_made_up(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["share", str(run), "--out", str(tmp_path / "shared")]) == 0
+    assert "no licence is stated" in capsys.readouterr().err
+    text = (tmp_path / "shared" / "README.md").read_text()
+    assert 'license: "other"\nlicense_name: "not-stated"\n' in text
     assert "not stated by who shared them" in text
 
 

@@ -107,6 +107,12 @@ def share(
     from reconet.share import push_folder, write_folder
 
     folder = write_folder(run, out, licence=licence, name=name)
+    if licence is None:
+        typer.echo(
+            "note: no licence is stated, so others may look but not use it; "
+            "--licence apache-2.0, for one, says what they may.",
+            err=True,
+        )
     print(folder)
     if push is not None:
         print(push_folder(folder, push, private=private))

@@ -17,12 +17,13 @@ from reconet.evaluate import OnPicture, confusion_of
 from reconet.export.check import Difference, check
 from reconet.export.graph import NOT_IN_ONNX, smallest_side, trace
 from reconet.export.int8 import Try, calibration, quantise, search
-from reconet.export.pictures import Pictures, from_folder, of_recipe
+from reconet.export.pictures import Pictures, from_dataset, from_folder, of_recipe, readable
 from reconet.export.write import FORMATS, as_onnx, save_openvino
 from reconet.figures import benchmark_scores
 from reconet.inference import Forward
 from reconet.models.trained import Trained, load_trained
 from reconet.protocol import Protocol
+from reconet.recipe import Recipe
 from reconet.runtime import in_use
 from reconet.runtimes import open_file
 from reconet.runtimes.about import About
@@ -51,6 +52,8 @@ class Export:
     path: Path
     format: str
     how: str
+    bytes: int  # of its file, or of both
+    feed: str  # at which size to show it pictures
     pictures: str  # that it was tried on
     differences: tuple[Difference, ...]
     calibrated_on: str = ""
@@ -103,7 +106,7 @@ def export(
     pictures = of_recipe(trained.recipe, trained.recipe.data.val_split, root, CHECKED)
     found = _checked(path, trained, pictures, judge=True)
     how = open_file(path, trusted=True).how
-    return _result(path, format, how, pictures, found)
+    return _result(path, format, how, trained.recipe, pictures, found)
 
 
 def default_path(source: Path, suffix: str, int8: bool) -> Path:
@@ -124,7 +127,7 @@ def _export_int8(
 ) -> Export:
     recipe = trained.recipe
     if options.calibrate is not None:
-        pictures = from_folder(options.calibrate, options.pictures)
+        pictures = readable(from_folder(options.calibrate, options.pictures), tell)
     else:
         pictures = of_recipe(recipe, recipe.data.train_split, root, options.pictures)
     windows = list(calibration(pictures, Protocol.of(recipe.eval, recipe.data)))
@@ -154,9 +157,11 @@ def _export_int8(
     about = replace(about, precision="int8", int8=facts)
     tell(f"writing {path} ...")
     save_openvino(model, about, path)
-    found = _checked(path, trained, pictures, judge=False)
+    # Other pictures than those that it was calibrated by, where there are any.
+    others = from_dataset(judge.dataset, CHECKED) if judge else pictures
+    found = _checked(path, trained, others, judge=False)
     return replace(
-        _result(path, "openvino", "OpenVINO int8", pictures, found),
+        _result(path, "openvino", "OpenVINO int8", trained.recipe, others, found),
         calibrated_on=pictures.source,
         scored_on=judge.what if judge else "",
         tries=tuple(tries),
@@ -274,13 +279,27 @@ def _result(
     path: Path,
     format: str,
     how: str,
+    recipe: Recipe,
     pictures: Pictures,
     found: Sequence[Difference],
 ) -> Export:
+    files = {path, path.with_suffix(".bin")} if path.suffix == ".xml" else {path}
     return Export(
         path=path,
         format=format,
         how=how,
+        bytes=sum(file.stat().st_size for file in files if file.is_file()),
+        feed=feed(recipe),
         pictures=pictures.source,
         differences=tuple(found),
+    )
+
+
+def feed(recipe: Recipe) -> str:
+    """At which size a program should show its pictures, so that they look as in training."""
+    if recipe.eval.relative_to == "original":
+        return "Feed pictures at their own size: the recipe's protocol does not scale them."
+    return (
+        f"Feed pictures scaled to a long side of {recipe.data.base_size} pixels, as the recipe's "
+        "protocol does: the graph takes any size, but the network learned objects of that scale."
     )

@@ -1,7 +1,7 @@
 """Real pictures to try an export on, and to calibrate it by."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ from reconet.data import open_dataset
 from reconet.data.dataset import Dataset, Image
 from reconet.data.images import read_image
 from reconet.data.layout import files_in
-from reconet.errors import ReconetError
+from reconet.errors import DataError, ReconetError
 from reconet.inference import labels
 from reconet.protocol import Protocol
 from reconet.recipe import Recipe
@@ -28,8 +28,12 @@ T = TypeVar("T")
 class Pictures:
     """Some pictures, read when they are looked at, and in words where they are from."""
 
-    source: str
+    what: str  # "pictures of voc12 val"
     readers: Sequence[Read]
+
+    @property
+    def source(self) -> str:
+        return f"{len(self)} {self.what}"
 
     def __iter__(self) -> Iterator[Image]:
         return (read() for read in self.readers)
@@ -42,7 +46,7 @@ def from_folder(folder: Path, most: int) -> Pictures:
     """Spread over the pictures of a folder."""
     files = _spread(files_in(folder), most)
     return Pictures(
-        source=f"{len(files)} pictures of {folder}",
+        what=f"pictures of {folder}",
         readers=[lambda path=path: read_image(path) for path in files],  # type: ignore[misc]
     )
 
@@ -50,7 +54,7 @@ def from_folder(folder: Path, most: int) -> Pictures:
 def from_dataset(dataset: Dataset, most: int) -> Pictures:
     indices = _spread(range(len(dataset)), most)
     return Pictures(
-        source=f"{len(indices)} pictures of {dataset.info.name} {dataset.split}",
+        what=f"pictures of {dataset.info.name} {dataset.split}",
         readers=[lambda i=i: dataset[i].image_hwc for i in indices],  # type: ignore[misc]
     )
 
@@ -65,9 +69,22 @@ def of_recipe(recipe: Recipe, split: str, root: Path | None, most: int) -> Pictu
             raise
     scenes = open_dataset("scenes", "val", None, {"size": list(data.crop), "val": most})
     found = from_dataset(scenes, most)
-    return Pictures(
-        source=f"{len(found)} generated pictures ({data.name} is not here)", readers=found.readers
-    )
+    return replace(found, what=f"generated pictures ({data.name} is not here)")
+
+
+def readable(pictures: Pictures, note: Callable[[str], None]) -> Pictures:
+    """Those that can be read; of the others it is told why not. One bad photo in a folder is no
+    reason to stop, in a dataset it is."""
+    good: list[Read] = []
+    for read in pictures.readers:
+        try:
+            read()
+            good.append(read)
+        except DataError as error:
+            note(f"left out: {error}")
+    if not good:
+        raise DataError(f"none of the {pictures.source} can be read.")
+    return replace(pictures, readers=good)
 
 
 def batch_of(pictures: Pictures, count: int, size: tuple[int, int]) -> Tensor:

@@ -25,6 +25,7 @@ from reconet.recipe import Recipe, dump, in_one_line, validate
 
 FORMAT = 1
 BEST = "best.safetensors"  # in a run directory
+EXPORTED = (".onnx", ".pt2", ".xml")  # files of `reconet export`, which hold no weights to load
 Byte = Annotated[int, Field(ge=0, le=255)]
 Palette = tuple[tuple[Byte, Byte, Byte], ...]
 
@@ -66,6 +67,7 @@ def save_trained(
 def load_trained(source: Path) -> Trained:
     """The network of a run directory or of a .safetensors file that a run has written."""
     path = source / BEST if source.is_dir() else source
+    refuse_other_files(source)
     if not path.is_file():
         raise CheckpointError(f"no trained network at {path}; a run writes it at its validations.")
     about = _about(path)
@@ -82,6 +84,25 @@ def load_trained(source: Path) -> Trained:
         step=about.step,
         score=about.score,
     )
+
+
+def refuse_other_files(source: Path) -> None:
+    """What is near a trained network but is none: a place that is not there, an export, and the
+    state that a training resumes from."""
+    if not source.exists():
+        raise CheckpointError(f"no trained network at {source}: it does not exist.")
+    if source.is_dir():
+        return
+    if source.suffix in EXPORTED:
+        raise CheckpointError(
+            f"{source} is an export, and this needs the network itself: "
+            f"name the run directory or its {BEST}."
+        )
+    if source.suffix in (".pt", ".pth"):
+        raise CheckpointError(
+            f"{source} is not for use, but what a training resumes from: "
+            f"name the run directory or its {BEST}."
+        )
 
 
 @contextmanager

@@ -39,6 +39,9 @@ class About:
             "recipe": dump(self.recipe),
             "classes": json.dumps(self.classes),
             "palette": json.dumps(self.palette),
+            # Plainly, beside the recipe that holds them too: programs that are not ours read these.
+            "base_size": str(self.recipe.data.base_size),
+            "crop": json.dumps(self.recipe.data.crop),
             "step": str(self.step),
             "score": json.dumps(self.score),
             "precision": self.precision,

@@ -1,7 +1,10 @@
 """Exports: they compute what the network does, say what they are, and refuse what is wrong."""
 
 import json
+import re
+import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -9,8 +12,10 @@ import onnxruntime
 import pytest
 import torch
 import torch.nn.functional as F
+from PIL import Image
 
 from reconet.cli import main
+from reconet.data import open_dataset
 from reconet.data.images import write_index
 from reconet.data.scenes import CLASSES
 from reconet.errors import CheckpointError, DataError, ExportError
@@ -20,13 +25,14 @@ from reconet.export.check import Difference, refuse
 from reconet.export.graph import NOT_IN_ONNX, pooled
 from reconet.export.write import FORMATS, as_openvino, save_openvino
 from reconet.models.context import CONTEXTS
-from reconet.models.trained import load_trained
+from reconet.models.trained import EXPORTED, load_trained
 from reconet.predict import Predictor
 from reconet.runtime import open_network
-from reconet.runtimes import LABELS, LOGITS, open_file
+from reconet.runtimes import LABELS, LOGITS, RUNTIMES, open_file
 from reconet.runtimes.program_file import TRUST
 from tests.export.trained import tiny_run
 
+DOCS = Path(__file__).parents[2] / "docs" / "export.md"
 CPU = torch.device("cpu")
 
 
@@ -84,7 +90,28 @@ def test_onnx_needs_nothing_of_ours(exported: dict[str, Path]) -> None:
     image_bchw = pictures(1, 3, 50, 70).numpy()
     (label_bhw,) = session.run(["labels"], {"image": image_bchw})
     assert (label_bhw.shape, label_bhw.dtype) == ((1, 50, 70), np.uint8)
-    assert json.loads(session.get_modelmeta().custom_metadata_map["classes"]) == list(CLASSES)
+    texts = session.get_modelmeta().custom_metadata_map
+    assert json.loads(texts["classes"]) == list(CLASSES)
+    assert (texts["base_size"], json.loads(texts["crop"])) == ("64", [64, 64])
+
+
+def test_the_program_in_the_docs_says_nearly_what_predictor_says(
+    run: Path, exported: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.S)
+    program = next(block for block in blocks if "onnxruntime" in block)
+    scene = open_dataset("scenes", "val", None, {"size": [150, 230], "val": 1})[0]
+    Image.fromarray(scene.image_hwc).save(tmp_path / "street.jpg", quality=95)
+    shutil.copy(exported["onnx"], tmp_path / "model.onnx")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(program, names)
+    true_hw = Predictor.from_run(run, device="cpu")("street.jpg").label_hw
+    same = (np.asarray(names["labels"]) == true_hw).mean()
+    photo_bchw = np.asarray(names["photo"]).transpose(2, 0, 1)[None]
+    (own_bhw,) = names["session"].run(["labels"], {"image": photo_bchw})
+    assert same > (own_bhw[0] == true_hw).mean()
+    assert same > 0.9
 
 
 @pytest.mark.parametrize("name", ["onnx", "openvino"])
@@ -161,6 +188,29 @@ def test_a_wrong_option_is_one_line(
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize("verb", ["export", "share"])
+@pytest.mark.parametrize("name", ["net.onnx", "net.xml", "net.pt2", "last.pt"])
+def test_a_verb_that_needs_the_weights_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str, name: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"anything")
+    arguments = ["--out", str(tmp_path / "shared")] if verb == "share" else []
+    assert main([verb, str(path), *arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{path} is" in line
+    assert "name the run directory or its best.safetensors" in line
+
+
+def test_what_cannot_be_opened_says_what_to_name(tmp_path: Path) -> None:
+    assert set(EXPORTED) == set(RUNTIMES)
+    (tmp_path / "last.pt").write_bytes(b"anything")
+    with pytest.raises(CheckpointError, match=r"resumes from: name the run directory"):
+        open_network(tmp_path / "last.pt", CPU)
+    with pytest.raises(CheckpointError, match=r"at .*none: it does not exist"):
+        open_network(tmp_path / "none", CPU)
+
+
 @pytest.mark.parametrize("suffix", [".onnx", ".xml", ".pt2"])
 def test_a_broken_file_is_one_line(
     tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
@@ -219,11 +269,17 @@ def test_int8_is_scored_and_says_how_it_was_made(
     for number in range(2):
         label_hw = pictures(40, 70).numpy() // (number + 1)
         write_index(folder / f"{number}.png", label_hw, tuple((i, i // 2, 9) for i in range(256)))
+    (folder / "broken.png").write_text("no picture")
     out = tmp_path / "net.xml"
     arguments = ["--format=openvino", "--int8", "--calibrate", str(folder), "--out", str(out)]
     code = main(["export", str(run), *arguments, "--score-on=3", "--max-loss=100", "--json"])
     assert code == 0
-    said = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    assert "left out" in printed.err
+    assert "broken.png" in printed.err
+    said = json.loads(printed.out)
+    assert said["pictures"] == "3 pictures of scenes val"
+    assert said["bytes"] == out.stat().st_size + out.with_suffix(".bin").stat().st_size
     assert said["scored_on"] == "3 pictures of scenes val"
     assert said["calibrated_on"] == f"2 pictures of {folder}"
     (first,) = said["tries"]

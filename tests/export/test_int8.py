@@ -1,13 +1,23 @@
-"""The search for what to keep in fp32, with networks that are only names."""
+"""int8: the search for what to keep in fp32, with networks that are only names; its pictures."""
+
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from reconet.data import open_dataset
-from reconet.export.int8 import KEPT, calibration, search
-from reconet.export.pictures import from_dataset, windows_of
+from reconet.data.images import write_index
+from reconet.errors import DataError
+from reconet.export.graph import trace
+from reconet.export.int8 import KEPT, calibration, quantise, search
+from reconet.export.pictures import from_dataset, from_folder, readable, windows_of
+from reconet.export.write import as_onnx
 from reconet.inference import labels
+from reconet.models.trained import load_trained
 from reconet.protocol import Protocol
+from tests.export.trained import tiny_run
 
 LOSSES = {(): 0.45, ("a",): 0.49, ("a", "b"): 0.499}
 
@@ -47,3 +57,30 @@ def test_calibration_shows_what_the_protocol_shows() -> None:
     assert [one.shape for one in shown] == [(1, 3, 48, 48)] * 3
     np.testing.assert_array_equal(shown[0], expected[:1])
     np.testing.assert_array_equal(shown[1], windows_of(dataset[1].image_hwc, protocol)[1:2])
+
+
+def test_a_photo_that_cannot_be_read_is_left_out_with_a_note(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_text("no picture")
+    notes: list[str] = []
+    with pytest.raises(DataError, match="none of the 1 pictures of"):
+        readable(from_folder(tmp_path, 9), notes.append)
+    write_index(tmp_path / "b.png", np.zeros((20, 30), np.uint8), ((1, 2, 3),))
+    found = readable(from_folder(tmp_path, 9), notes.append)
+    assert found.source == f"1 pictures of {tmp_path}"
+    assert [image_hwc.shape for image_hwc in found] == [(20, 30, 3)]
+    assert len(notes) == 2
+    assert all("a.png" in note for note in notes)
+
+
+@pytest.mark.slow
+def test_what_is_kept_in_fp32_is_not_quantised(tmp_path: Path) -> None:
+    """The names of modules in KEPT are found in the graph: each try quantises less."""
+    trained = load_trained(tiny_run(tmp_path))
+    proto = as_onnx(trace(trained.model, output_stride=trained.recipe.model.output_stride))
+    windows = [np.random.default_rng(0).integers(0, 256, (1, 3, 64, 64), np.uint8)]
+    counts = []
+    for kept in KEPT:
+        operations = quantise(proto, windows, kept).get_ops()
+        counts.append(sum(op.get_type_name() == "FakeQuantize" for op in operations))
+    assert len(counts) == len(KEPT)
+    assert all(more > fewer > 0 for more, fewer in pairwise(counts)), counts
