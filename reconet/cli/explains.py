@@ -24,9 +24,13 @@ def explain(
         ),
     ],
     ranks: Annotated[
-        str,
-        typer.Option(metavar="N|I,J,...", help="How many ranks of largest lambda, or which ranks."),
-    ] = "4",
+        str | None,
+        typer.Option(
+            metavar="N|I,J,...",
+            help="How many ranks of largest lambda, by default 4; or which: 3,17, or 7, (with a "
+            "comma) for rank 7 alone.",
+        ),
+    ] = None,
     point: Annotated[
         str | None,
         typer.Option(
@@ -53,8 +57,11 @@ def explain(
       reconet explain runs/first val:3
       reconet explain runs/voc street.jpg --ranks 6 --out street
       reconet explain runs/voc val:2007_000033 --ranks 3,17,40
+      reconet explain runs/voc street.jpg --ranks 7,
       reconet explain runs/danet street.jpg --point 0.25,0.6
     """
+    from rich.text import Text
+
     from reconet.explain import PAGE, explain_picture, parse_point
 
     at = None if point is None else parse_point(point)
@@ -64,7 +71,7 @@ def explain(
         )
     report(
         {"directory": str(result.directory)} | result.values,
-        [str(result.directory / PAGE)],
+        [*map(Text, result.findings), Text(str(result.directory / PAGE))],
         as_json,
     )
 
