@@ -149,8 +149,8 @@ def _prune_table(result: "Pruning") -> "Table":
             f"{one.file_bytes / 2**20:.2f}",
             f"{one.macs / 1e9:.4f}",
             f"{one.core_macs / 1e9:.4f}",
-            f"{one.time:.2f}",
-            f"{one.core_time:.2f}",
+            _ratio(one.time, one.time_range),
+            _ratio(one.core_time, one.core_time_range),
         )
         for one in result.networks
     ]
@@ -159,6 +159,15 @@ def _prune_table(result: "Pruning") -> "Table":
     shown = table(f"{result.dataset}: {result.protocol}", columns, rows)
     shown.caption = (
         f"Ranks chosen by {result.pictures} pictures of {result.calibrated_on}. Time is the median "
-        "ratio to the network before, in turns with it, on one picture of the training crop's size."
+        "ratio to the network before, in turns with it, on one picture of the training crop's "
+        "size, with its range over the rounds; ~ where the range holds 1: no difference but noise."
     )
     return shown
+
+
+def _ratio(median: float, extent: tuple[float, float]) -> str:
+    """ "0.94 (0.91-0.98)"; with a ~ where it may as well be 1."""
+    low, high = extent
+    if low == high == 1:  # the network before, compared with itself
+        return "1"
+    return f"{'~' if low <= 1 <= high else ''}{median:.2f} ({low:.2f}-{high:.2f})"
