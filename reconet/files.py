@@ -49,6 +49,14 @@ def remove_strays(path: Path) -> None:
         stray.unlink(missing_ok=True)
 
 
+def check_folder(path: Path, option: str = "--out") -> None:
+    """A folder is to be written to `path`: say that it cannot be before anything is computed."""
+    present = next((place for place in (path, *path.absolute().parents) if place.exists()), path)
+    if present.exists() and not present.is_dir():
+        why = "" if present == path else f"{path} cannot be made: "
+        raise OutputError(f"{option} names a folder; {why}{present} is a file.")
+
+
 def write_text(path: Path, text: str) -> None:
     write_atomic(path, lambda file: file.write(text.encode()))
 

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from reconet.errors import RecipeError
+from reconet.errors import DataError, RecipeError
 from reconet.models.context.reconet import Factors, RecoNet, TensorReconstruction, reconstruct
 from reconet.models.segmenter import Segmenter
 
@@ -94,7 +94,17 @@ class Inside:
 
 @torch.no_grad()
 def look_inside(model: Segmenter, image_bchw: Tensor) -> Inside:
-    """Take a picture as far as the fusing convolution. The model is in eval mode, as for use."""
+    """Take a picture as far as the fusing convolution. The model is in eval mode, as for use.
+
+    The picture is uint8, or float from 0 to 1, as the network takes it.
+    """
+    if not isinstance(model, Segmenter):
+        hint = "its network.model is one" if hasattr(model, "network") else "see docs/explain.md"
+        raise RecipeError(f"look_inside takes a Segmenter, got {type(model).__name__}; {hint}.")
+    shape = tuple(getattr(image_bchw, "shape", ()))
+    if not isinstance(image_bchw, Tensor) or len(shape) != 4 or shape[1] != 3:
+        got = f"{type(image_bchw).__name__} {shape or ''}".rstrip()
+        raise DataError(f"look_inside takes a picture as a tensor (1, 3, h, w), got {got}.")
     context = model.context
     core = reconstruction(model)
     assert isinstance(context, RecoNet)

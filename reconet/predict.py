@@ -53,6 +53,12 @@ class Prediction:
             )
         return Pillow.fromarray(mixed_hwc)
 
+    def __repr__(self) -> str:
+        height, width = self.label_hw.shape
+        said = ", ".join(f"{name} {100 * share:.1f} %" for name, share in self.shares().items())
+        more = "; with probabilities" if self.probability_khw is not None else ""
+        return f"Prediction({width} x {height}: {said}{more})"
+
     def shares(self) -> dict[str, float]:
         """The part of the picture that each class covers; the largest first, absent ones not."""
         count_k = np.bincount(self.label_hw.ravel(), minlength=len(self.classes))
@@ -101,6 +107,13 @@ class Predictor:
         """A network that somebody shared: a folder of `reconet share`, or its id on the hub."""
         path = open_shared(source)
         return cls.from_run(path, protocol=protocol, device=device, precision=precision)
+
+    def __repr__(self) -> str:
+        model = self.network.recipe.model
+        return (
+            f"Predictor({model.context} on {model.backbone}, {len(self.classes)} classes, "
+            f"{self.network.how}, on {self.device}; {self.protocol})"
+        )
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -186,6 +199,11 @@ def as_rgb(picture: object) -> Image:
         return read_upright(Path(picture)).image_hwc
     if isinstance(picture, Pillow.Image):
         return to_upright(picture)
+    if isinstance(picture, torch.Tensor):
+        raise DataError(
+            f"a picture is a path, a Pillow image or an array, got a tensor {(*picture.shape,)}; "
+            "of uint8 image_chw, give image_chw.permute(1, 2, 0).cpu().numpy()."
+        )
     if not isinstance(picture, np.ndarray):
         raise DataError(
             f"a picture is a path, a Pillow image or an array, got {type(picture).__name__}."

@@ -230,13 +230,17 @@ def listing(content: Listing) -> Table:
     return result
 
 
-def prediction_table(outcome: Outcome) -> Table:
+def prediction_tables(outcome: Outcome) -> list[RenderableType]:
+    """How many, between lines of their own: in a narrow table long ones would be broken."""
     counts = [str(len(outcome.having(status))) for status in ("done", "skipped", "failed")]
-    network = Text(outcome.network)
-    result = table(f"pictures in {outcome.out}", ["network", "done", "skipped", "failed"], [])
-    result.add_row(network, *counts)
-    result.caption = f"{outcome.protocol}; {outcome.how}"
-    return result
+    shown = table("", ["network", "done", "skipped", "failed"], [])
+    shown.add_row(Text(outcome.network), *counts)
+    return [
+        Text(f"predictions in {outcome.out}", style="bold"),
+        shown,
+        Text(f"protocol: {outcome.protocol}"),
+        Text(f"network run as: {outcome.how}"),
+    ]
 
 
 def score_tables(result: Evaluation) -> list[RenderableType]:

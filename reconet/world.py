@@ -100,5 +100,5 @@ def pick_device(name: str, local_rank: int = 0, size: int = 1) -> torch.device:
             torch.cuda.set_device(device)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise RecipeError(f"there is no device {name!r} here; try --device cpu.") from error
+        raise RecipeError(f"there is no device {name!r} here; try cpu.") from error
     return device

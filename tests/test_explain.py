@@ -11,14 +11,15 @@ from PIL import Image as Pillow
 from torch import Tensor
 
 from reconet.cli import main
-from reconet.errors import RecipeError
-from reconet.explain import explain_picture, parse_point, ranks
+from reconet.errors import DataError, RecipeError
+from reconet.explain import explain_picture, parse_point, ranks, side_by_side
 from reconet.explain.other import LOOKS, look
 from reconet.explain.source import find, folder_name, shown
 from reconet.inside import look_inside, reconstruction
 from reconet.models.context.reconet import Factors
 from reconet.models.segmenter import Segmenter, build_model, create_model
 from reconet.models.trained import BEST, save_trained
+from reconet.predict import Predictor
 from reconet.recipe import Recipe, apply_overrides
 from reconet.recipes import find as find_recipe
 from tests.test_report import Page
@@ -113,13 +114,13 @@ def test_contributions_are_what_a_network_without_the_rank_says_otherwise() -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("2", (3, 1)), ("4", (3, 1, 0, 2)), ("2,0,2", (2, 0)), ("1,", (1,))]
+    ("text", "expected"), [("2", (3, 1)), ("4", (3, 1, 0, 2)), ("2,0", (2, 0)), ("1,", (1,))]
 )
 def test_ranks_are_chosen_by_number_or_by_name(text: str, expected: tuple[int, ...]) -> None:
     assert ranks.chosen(torch.tensor([0.2, 0.3, 0.1, 0.4]), text) == expected
 
 
-@pytest.mark.parametrize("text", ["0", "5", "x", "1,9", "", "-1", "1,x"])
+@pytest.mark.parametrize("text", ["0", "5", "x", "1,9", "", "-1", "1,x", "1,1,2"])
 def test_ranks_that_cannot_be_are_refused(text: str) -> None:
     with pytest.raises(RecipeError, match=r"rank"):
         ranks.chosen(torch.ones(4) / 4, text)
@@ -197,6 +198,49 @@ def test_the_verb_writes_figures_and_a_page_that_asks_nobody(
     assert values["ranks_that_carry_percent"]["norm"]["99"] == 4
 
 
+def test_the_verb_says_in_two_lines_what_it_found(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = explain_picture(run, "val:1", out=tmp_path)
+    assert main(["explain", str(run), "val:1", "--out", str(tmp_path)]) == 0
+    said, alive, path = capsys.readouterr().out.splitlines()
+    assert f"{100 * result.values['right']:.1f} % of the labelled pixels are right" in said
+    spread = result.values["liveness"]["attention_spread"]
+    assert alive.startswith(f"attention varies by {100 * spread:.1f} % ")
+    assert path == str(tmp_path / "explain.html")
+
+
+@pytest.mark.parametrize(
+    ("count", "band"), [(1, 1), (4, 4), (5, 5), (6, 3), (7, 4), (8, 4), (9, 3), (10, 5)]
+)
+def test_bands_of_ranks_leave_few_gaps(count: int, band: int) -> None:
+    assert side_by_side(count) == band
+
+
+def test_the_snippet_of_the_page_runs(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parent.parent / "docs" / "explain.md").read_text()
+    code = page.split("```python\n")[1].split("```")[0]
+    monkeypatch.chdir(tmp_path)
+    Pillow.fromarray(np.full((40, 50, 3), 90, np.uint8)).save("street.jpg")
+    names: dict[str, Any] = {}
+    exec(code.replace("runs/first", str(run)).replace("7", "2"), names)  # it has four ranks
+    assert names["inside"].rank == 4
+
+
+def test_what_cannot_be_looked_into_is_explained(run: Path) -> None:
+    segment = Predictor.from_run(run, device="cpu", precision="fp32")
+    image = torch.zeros(1, 3, 64, 64, dtype=torch.uint8)
+    with pytest.raises(RecipeError, match=r"got Predictor; its network\.model is one"):
+        look_inside(segment, image)  # type: ignore[arg-type]
+    model = segment.network.model
+    assert model is not None
+    for wrong in (np.zeros((64, 64, 3), np.uint8), image[0], "street.jpg"):
+        with pytest.raises(DataError, match=r"tensor \(1, 3, h, w\), got"):
+            look_inside(model, wrong)  # type: ignore[arg-type]
+
+
 def test_a_nearly_constant_attention_is_called_so(run: Path) -> None:
     result = explain_picture(run, "val:0", out=run / "other")
     spread = result.values["liveness"]["attention_spread"]
@@ -223,6 +267,9 @@ def test_another_context_shows_the_attention_that_it_has(
     values = json.loads(capsys.readouterr().out)
     assert [one["name"] for one in values["maps"]] == ["positions", "channels"]
     assert (tmp_path / "out" / "gates.png").is_file()
+    for option, value in (("--ranks", "2"), ("--point", "0.5,1")):
+        assert main(["explain", str(run), "val:0", option, value]) == 2
+        assert f"{option}" in capsys.readouterr().err
 
 
 def test_a_picture_is_shown_whole_at_base_size() -> None:
@@ -254,6 +301,8 @@ def test_pictures_of_the_dataset_are_found_by_number_and_by_name() -> None:
         (["val:1", "--ranks", "1,9"], "there is no rank 9"),
         (["val:1", "--point", "7"], "--point takes x,y"),
         (["val:1", "--point", "7,1"], "0 to 1"),
+        (["val:1", "--point", "0.5,1"], "reconet has ranks (--ranks)"),
+        (["val:1", "--out", __file__], "--out names a folder; "),
     ],
 )
 def test_mistakes_are_one_line(

@@ -170,11 +170,25 @@ def test_files_pillow_images_and_arrays_mean_the_same(predictor: Predictor, tmp_
         (np.zeros((3, 4, 5), np.uint8), r"got uint8 \(3, 4, 5\)"),
         (np.zeros((0, 5, 3), np.uint8), "needs pixels"),
         (7, "got int"),
+        (torch.zeros(3, 4, 5), r"got a tensor \(3, 4, 5\); .*permute\(1, 2, 0\)"),
     ],
 )
 def test_what_is_no_picture_is_explained(predictor: Predictor, wrong: Image, message: str) -> None:
     with pytest.raises(DataError, match=message):
         predictor(wrong)
+
+
+def test_what_is_printed_of_them_is_short_and_says_what_they_are(predictor: Predictor) -> None:
+    said = replace(predictor(picture(2)), label_hw=np.array([[3, 3, 0, 3]], np.uint8))
+    names = said.classes
+    assert repr(said) == f"Prediction(4 x 1: {names[3]} 75.0 %, {names[0]} 25.0 %)"
+    assert repr(predictor).startswith("Predictor(reconet on resnet18, ")
+    assert len(repr(predictor)) < 300
+
+
+def test_a_device_that_is_not_here_is_named_without_an_option_of_the_verbs(run: Path) -> None:
+    with pytest.raises(RecipeError, match=r"no device 'gpu' here; try cpu\.$"):
+        Predictor.from_run(run, device="gpu")
 
 
 def fake(network: Network, how: str, seconds: float, shift: float) -> Network:

@@ -12,12 +12,13 @@ import torch
 from PIL import Image as Pillow
 
 from reconet.cli import main
-from reconet.data.images import read_index
+from reconet.data.images import read_index, write_index
 from reconet.errors import OutputError
 from reconet.predict import Predictor
 from reconet.predictions.find import find_pictures
 from reconet.predictions.names import files_of, name_outputs
 from reconet.predictions.record import RECORD, read_record
+from reconet.predictions.run import default_out
 from reconet.predictions.write import inside, write_outputs
 from tests.engine.launch import finish, start
 from tests.test_evaluate import trained_on
@@ -163,13 +164,40 @@ def test_another_network_or_other_settings_need_overwrite(
     ask(capsys, run, *arguments)
     code, _, err = ask(capsys, run, *arguments, "--flip")
     assert (code, err.count("\n")) == (2, 1)
+    assert "1 prediction of this network with other settings; " in err
     assert "--overwrite" in err
     other = trained_on("scenes", tmp_path / "other")[0]
-    assert ask(capsys, other, *arguments)[0] == 2
+    code, _, err = ask(capsys, other, *arguments)
+    assert (code, f"1 prediction of another network ({run}); " in err) == (2, True)
+    assert f"another network ({run}), with other" in ask(capsys, other, *arguments, "--flip")[2]
     assert ask(capsys, other, *arguments, "--overwrite")[1]["done"] == 1
     assert ask(capsys, other, *arguments)[1]["skipped"] == 1
     moved = Path(shutil.copy(other, tmp_path / "same.safetensors"))
     assert ask(capsys, moved, *arguments)[1]["skipped"] == 1, "the same network elsewhere"
+
+
+def test_an_export_has_a_folder_of_its_own_beside_its_run(tmp_path: Path) -> None:
+    assert default_out(tmp_path) == tmp_path / "predictions"
+    assert default_out(tmp_path / "best.safetensors") == tmp_path / "predictions"
+    assert default_out(tmp_path / "model.onnx") == tmp_path / "predictions-model.onnx"
+
+
+def test_label_files_have_eight_bits_a_pixel_however_few_the_classes(tmp_path: Path) -> None:
+    label_hw = np.array([[0, 1, 1], [1, 0, 1]], np.uint8)
+    write_index(tmp_path / "a.png", label_hw, ((0, 0, 0), (9, 8, 7)))
+    header = (tmp_path / "a.png").read_bytes()[16:26]
+    assert (header[8], header[9]) == (8, 3)  # bits, and the kind: a palette
+    assert np.array_equal(read_index(tmp_path / "a.png"), label_hw)
+
+
+def test_where_and_how_stand_in_lines_of_their_own(
+    capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
+) -> None:
+    save(tmp_path / "a.png")
+    lines = ask(capsys, run, tmp_path / "a.png", "--out", tmp_path / "out")[1]["text"].splitlines()
+    assert lines[0] == f"predictions in {tmp_path / 'out'}"
+    assert lines[-2].startswith("protocol: ")
+    assert lines[-1] == "network run as: torch fp32, batch norm folded, channels last"
 
 
 def test_equal_names_keep_apart_and_nothing_of_the_user_is_overwritten(
@@ -317,7 +345,8 @@ def test_probabilities_that_do_not_fit_are_refused_in_a_line(
         (["{good}", "--memory", "1MB"], "at least 67,108,864"),
         (["{good}", "--scales", "a"], "--scales takes numbers"),
         (["{good}", "--precision", "bf61"], "Did you mean 'bf16'"),
-        (["{good}", "--out", "{good}"], "cannot write"),
+        (["{good}", "--out", "{good}"], "--out names a folder; "),
+        (["{good}", "--out", "{good}/a/b"], "good.png is a file"),
         ([], "Missing argument"),
     ],
 )

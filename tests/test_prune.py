@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from reconet.cli import main
+from reconet.cli.explains import _ratio
 from reconet.inside import look_inside, reconstruction
 from reconet.models.segmenter import build_model
 from reconet.models.trained import BEST, Trained, load_trained
@@ -102,8 +103,40 @@ def test_calibration_pictures_are_spread_over_the_split() -> None:
 
 def test_times_are_ratios_to_the_first() -> None:
     ratios = in_turns({"one": lambda: sum(range(10)), "two": lambda: sum(range(100_000))}, 5)
-    assert ratios["one"] == 1.0
-    assert ratios["two"] > 1.0
+    assert ratios["one"] == (1.0, (1.0, 1.0))
+    assert ratios["two"].median > 1.0
+    low, high = ratios["two"].range
+    assert low <= ratios["two"].median <= high
+
+
+@pytest.mark.parametrize(
+    ("median", "extent", "text"),
+    [
+        (1.0, (1.0, 1.0), "1"),
+        (0.94, (0.91, 0.98), "0.94 (0.91-0.98)"),
+        (0.94, (0.91, 1.2), "~0.94 (0.91-1.20)"),
+    ],
+)
+def test_a_time_that_may_be_noise_is_marked(
+    median: float, extent: tuple[float, float], text: str
+) -> None:
+    assert _ratio(median, extent) == text
+
+
+def test_all_folders_are_looked_at_before_anything_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, out = make_run(tmp_path / "run"), tmp_path / "cut"
+    for name in ("rank1", "rank2"):
+        (out / name).mkdir(parents=True)
+        (out / name / "mine.txt").touch()
+    monkeypatch.setattr("reconet.prune.importance", lambda *given: pytest.fail("computed"))
+    assert main(["prune", str(run), "--rank", "3,2,1", "--out", str(out)]) == 2
+    error = capsys.readouterr().err
+    assert f"{out / 'rank2'} and {out / 'rank1'} are there and not empty; leave out" in error
+    (tmp_path / "file").touch()
+    assert main(["prune", str(run), "--rank", "3", "--out", str(tmp_path / "file")]) == 2
+    assert "--out names a folder; " in capsys.readouterr().err
 
 
 def test_the_verb_writes_a_network_that_other_verbs_take(
@@ -120,6 +153,8 @@ def test_the_verb_writes_a_network_that_other_verbs_take(
     assert after["core_macs"] < before["core_macs"]
     assert after["file_bytes"] == (out / BEST).stat().st_size < before["file_bytes"]
     assert before["time"] == 1.0
+    low, high = after["time_range"]
+    assert low <= after["time"] <= high
     assert len(values["kept"]["2"]) == 2
     assert main(["evaluate", str(out), "--json"]) == 0
     scored = json.loads(capsys.readouterr().out)["figures"]["miou"]

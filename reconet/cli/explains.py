@@ -24,9 +24,13 @@ def explain(
         ),
     ],
     ranks: Annotated[
-        str,
-        typer.Option(metavar="N|I,J,...", help="How many ranks of largest lambda, or which ranks."),
-    ] = "4",
+        str | None,
+        typer.Option(
+            metavar="N|I,J,...",
+            help="How many ranks of largest lambda, by default 4; or which: 3,17, or 7, (with a "
+            "comma) for rank 7 alone.",
+        ),
+    ] = None,
     point: Annotated[
         str | None,
         typer.Option(
@@ -53,8 +57,11 @@ def explain(
       reconet explain runs/first val:3
       reconet explain runs/voc street.jpg --ranks 6 --out street
       reconet explain runs/voc val:2007_000033 --ranks 3,17,40
+      reconet explain runs/voc street.jpg --ranks 7,
       reconet explain runs/danet street.jpg --point 0.25,0.6
     """
+    from rich.text import Text
+
     from reconet.explain import PAGE, explain_picture, parse_point
 
     at = None if point is None else parse_point(point)
@@ -64,7 +71,7 @@ def explain(
         )
     report(
         {"directory": str(result.directory)} | result.values,
-        [str(result.directory / PAGE)],
+        [*map(Text, result.findings), Text(str(result.directory / PAGE))],
         as_json,
     )
 
@@ -142,8 +149,8 @@ def _prune_table(result: "Pruning") -> "Table":
             f"{one.file_bytes / 2**20:.2f}",
             f"{one.macs / 1e9:.4f}",
             f"{one.core_macs / 1e9:.4f}",
-            f"{one.time:.2f}",
-            f"{one.core_time:.2f}",
+            _ratio(one.time, one.time_range),
+            _ratio(one.core_time, one.core_time_range),
         )
         for one in result.networks
     ]
@@ -152,6 +159,15 @@ def _prune_table(result: "Pruning") -> "Table":
     shown = table(f"{result.dataset}: {result.protocol}", columns, rows)
     shown.caption = (
         f"Ranks chosen by {result.pictures} pictures of {result.calibrated_on}. Time is the median "
-        "ratio to the network before, in turns with it, on one picture of the training crop's size."
+        "ratio to the network before, in turns with it, on one picture of the training crop's "
+        "size, with its range over the rounds; ~ where the range holds 1: no difference but noise."
     )
     return shown
+
+
+def _ratio(median: float, extent: tuple[float, float]) -> str:
+    """ "0.94 (0.91-0.98)"; with a ~ where it may as well be 1."""
+    low, high = extent
+    if low == high == 1:  # the network before, compared with itself
+        return "1"
+    return f"{'~' if low <= 1 <= high else ''}{median:.2f} ({low:.2f}-{high:.2f})"

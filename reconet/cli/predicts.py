@@ -28,7 +28,11 @@ def predict(
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="By default RUN/predictions.")
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="By default RUN/predictions; of an export predictions-<its name>.",
+        ),
     ] = None,
     overlay: Annotated[
         bool, typer.Option("--overlay/--no-overlay", help="Also write the tinted picture.")
@@ -95,7 +99,7 @@ def predict(
         return
     from reconet import tables
 
-    report(outcome.as_dict(), [tables.prediction_table(outcome)], as_json)
+    report(outcome.as_dict(), tables.prediction_tables(outcome), as_json)
     _tell(outcome)
     if outcome.having("failed"):
         raise typer.Exit(1)

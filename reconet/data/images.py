@@ -134,9 +134,14 @@ def read_mat(path: Path, key: str) -> NDArray[Any]:
 def write_index(
     path: Path, label_hw: NDArray[np.uint8], palette: tuple[tuple[int, ...], ...]
 ) -> None:
-    """Write labels as a palette PNG, in one move."""
+    """Write labels as a palette PNG, in one move.
+
+    Always 8 bits a pixel: Pillow packs palettes of few colours tighter, which not every reader
+    unpacks, so that the palette is filled up with black.
+    """
     image = Image.fromarray(label_hw)
-    image.putpalette([value for colour in palette for value in colour])
+    colours = bytes(value for colour in palette for value in colour)
+    image.putpalette(colours.ljust(3 * 256, b"\0"))
     write_atomic(path, lambda file: image.save(file, format="PNG"))
 
 

@@ -9,15 +9,18 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reconet.data.dataset import Image
+from reconet.data.dataset import Colour, Image
 from reconet.explain.ranks import SHARES, Anatomy, extent
 
 HEAT, GATES, CHANGE = "magma", "viridis", "RdBu"
 COLOURS = ("#0b62c4", "#c8560a", "#12805c", "#9b2f8a", "#80650a", "#00768f", "#b3261e", "#5c5c66")
 MOST_LINES = 8  # of one plot
+KEY_WIDE, KEY_TALL = 1.7, 0.24  # inches of a colour with its name
 MOST_NAMES = 60  # classes whose names fit beside a heat map
 
 
@@ -29,19 +32,41 @@ class Cell(NamedTuple):
     mark: tuple[float, float] | None = None  # a point in it: x, y as parts of width and height
 
 
-def grid(cells: Sequence[Sequence[Cell | None]], shape: tuple[int, int]) -> bytes:
-    """Rows of pictures, all of the proportions of `shape` (height, width)."""
+def grid(
+    cells: Sequence[Sequence[Cell | None]],
+    shape: tuple[int, int],
+    key: Sequence[tuple[str, Colour]] = (),
+) -> bytes:
+    """Rows of pictures, all of the proportions of `shape` (height, width); below them a key of the
+    colours of labels."""
     columns = max(len(row) for row in cells)
     wide = 2.1 * min(1.6, max(0.6, shape[1] / shape[0]))
     tall = wide * shape[0] / shape[1] + 0.55
-    figure = Figure(figsize=(columns * wide, len(cells) * tall), dpi=130, layout="constrained")
+    across = max(1, int(columns * wide / KEY_WIDE))
+    size = (columns * wide, len(cells) * tall + KEY_TALL * math.ceil(len(key) / across))
+    figure = Figure(figsize=size, dpi=130, layout="constrained")
     all_axes = figure.subplots(len(cells), columns, squeeze=False)
     for axes_row, row in zip(all_axes, cells, strict=True):
         for axes, cell in zip(axes_row, [*row, *[None] * (columns - len(row))], strict=True):
             axes.set_axis_off()
             if cell is not None:
                 _draw(axes, cell, shape)
+    if key:
+        patches = [_patch(name, colour) for name, colour in key]
+        figure.legend(
+            handles=patches, loc="outside lower center", ncols=across, fontsize=9, frameon=False
+        )
     return _png(figure)
+
+
+def _patch(name: str, colour: Colour) -> Patch:
+    face = (colour[0] / 255, colour[1] / 255, colour[2] / 255)
+    return Patch(facecolor=face, edgecolor="#888888", label=_short(name))
+
+
+def _count_along(axes: Axes) -> None:
+    """There is no rank 2.5."""
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _draw(axes: Axes, cell: Cell, shape: tuple[int, int]) -> None:
@@ -85,6 +110,9 @@ def fragments(anatomy: Anatomy) -> bytes:
             gate_rn, cmap=GATES, vmin=0, vmax=1, aspect="auto", interpolation="nearest"
         )
         below.set_ylabel("rank")
+        below.yaxis.set_major_locator(MaxNLocator(integer=True))
+        for axes in (above, below):
+            _count_along(axes)
     all_axes[0, 0].legend(fontsize=7, ncols=2)
     assert image is not None
     figure.colorbar(image, ax=all_axes[1, :], label="gate, 0 to 1", shrink=0.9)
@@ -97,17 +125,29 @@ def spectrum(anatomy: Anatomy) -> bytes:
     left, middle, right = figure.subplots(1, 3)
     weight_r = anatomy.factors.weight_r.sort(descending=True).values.cpu().numpy()
     rank = len(weight_r)
-    left.bar(range(1, rank + 1), weight_r, color=COLOURS[0], width=0.85)
-    left.axhline(weight_r.mean(), color=COLOURS[1], lw=1, label=f"mean {weight_r.mean():.4g}")
-    left.set(title="lambda, largest first", xlabel="ranks", ylim=(0, 1.15 * weight_r.max()))
-    left.legend(fontsize=8)
+    _deviation(left, weight_r)
     _cumulative(middle, anatomy)
     singular_r = (anatomy.singular_r / anatomy.singular_r[0]).cpu().numpy()
     shown_r = np.maximum(singular_r, 1e-8)
     right.semilogy(range(1, rank + 1), shown_r, ".-", color=COLOURS[0], ms=4, lw=0.8)
     right.set(title="singular values of A over the first", xlabel="number")
     right.grid(alpha=0.25)
+    for axes in (left, middle, right):
+        _count_along(axes)
     return _png(figure)
+
+
+def _deviation(axes: Axes, weight_r: NDArray[np.float32]) -> None:
+    """lambda differs little between ranks: bars from zero would all look equal."""
+    mean = weight_r.mean()
+    percent_r = 100 * (weight_r / mean - 1)
+    axes.bar(range(1, len(weight_r) + 1), percent_r, color=COLOURS[0], width=0.85)
+    axes.axhline(0, color=COLOURS[1], lw=1, label=f"mean {mean:.4g}")
+    most = 1.15 * max(float(np.abs(percent_r).max()), 1e-3)
+    title = "lambda, largest first: above or below its mean, %"
+    axes.set(title=title, xlabel="ranks", ylim=(-most, most))
+    axes.grid(alpha=0.25)
+    axes.legend(fontsize=8)
 
 
 def _cumulative(axes: Axes, anatomy: Anatomy) -> None:
@@ -135,6 +175,7 @@ def contributions(value_rk: Tensor, classes: Sequence[str]) -> bytes:
     rest_kr = value_kr - value_kr.mean(1, keepdims=True)
     _signed(below, rest_kr, classes, "the same, less the mean of all ranks")
     below.set_xlabel("rank")
+    _count_along(below)
     return _png(figure)
 
 

@@ -132,19 +132,33 @@ def anatomy(inside: Inside, shown: tuple[int, ...]) -> Anatomy:
 
 
 def chosen(weight_r: Tensor, text: str) -> tuple[int, ...]:
-    """Ranks from a text: "4" is the four of largest lambda, "3,17," or "3,17" are these."""
+    """Ranks from a text: "4" is the four of largest lambda, "3,17" are these, "7," is rank 7."""
     parts = [part.strip() for part in text.split(",")]
     numbers = [int(part) for part in parts if part.isdecimal()]
     rank = len(weight_r)
     if not numbers or len(numbers) != len([part for part in parts if part]):
-        raise RecipeError(f"--ranks takes a number, or a list such as 3,17,40, got {text!r}.")
+        raise RecipeError(
+            f"--ranks takes a number, or a list such as 3,17,40 ('7,' is rank 7), got {text!r}."
+        )
     if len(parts) > 1:
         if max(numbers) >= rank:
             raise RecipeError(f"there is no rank {max(numbers)}: they go from 0 to {rank - 1}.")
-        return tuple(dict.fromkeys(numbers))
+        if len(set(numbers)) < len(numbers):
+            raise RecipeError(f"--ranks names a rank twice: {text!r}.")
+        return tuple(numbers)
     if not 1 <= numbers[0] <= rank:
         raise RecipeError(f"--ranks must be from 1 to the network's rank {rank}, got {text}.")
     return tuple(weight_r.argsort(descending=True, stable=True)[: numbers[0]].tolist())
+
+
+def in_a_line(anatomy: Anatomy) -> str:
+    """How much the attention does, for a terminal."""
+    alive = anatomy.liveness
+    return (
+        f"attention varies by {100 * alive.attention_spread:.1f} % around its mean, effective rank "
+        f"{alive.effective_rank:.2f}; lambda varies by {100 * alive.lambda_spread:.2g} % over "
+        f"{len(anatomy.norm_r)} ranks"
+    )
 
 
 def norms(factors: Factors) -> Tensor:

@@ -103,10 +103,16 @@ def _hash(data: bytes) -> str:
 def _check_same(out: Path, record: Record, run: str) -> None:
     other = [entry for entry in record.values() if entry.run not in ("", run)]
     if other:
-        raise OutputError(
-            f"{out} holds {len(other)} predictions of another network or other settings "
-            f"({other[0].network}); choose another --out, or --overwrite them."
-        )
+        what = "1 prediction" if len(other) == 1 else f"{len(other)} predictions"
+        (network, settings), first = run.split("-"), other[0]
+        others = {entry.run for entry in other}
+        if all(one.startswith(f"{network}-") for one in others):
+            differs = "of this network with other settings"
+        elif all(one.endswith(f"-{settings}") for one in others):
+            differs = f"of another network ({first.network})"
+        else:
+            differs = f"of another network ({first.network}), with other settings"
+        raise OutputError(f"{out} holds {what} {differs}; name another --out, or --overwrite.")
 
 
 def _is_done(out: Path, entry: Entry, run: str, wanted: Wanted) -> bool:

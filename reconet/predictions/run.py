@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from reconet.files import check_folder
 from reconet.predict import Predictor
 from reconet.predictions.find import find_pictures
 from reconet.predictions.plan import Plan, Wanted, make_plan, shard
@@ -66,10 +67,12 @@ def predict_files(
     """
     with joined(device) as world:
         found = find_pictures(arguments) if world.leads else None
+        folder = Path(os.path.abspath(out or default_out(source)))
+        if world.leads:
+            check_folder(folder)
         predictor = _open(source, world, change, memory, precision)
         plan = None
         if found is not None:
-            folder = Path(os.path.abspath(out or default_out(source)))
             plan = make_plan(found, folder, source, predictor, wanted, overwrite)
         plan = world.share(plan)
         mine = shard(plan, world, predictor.protocol.batch)
@@ -83,7 +86,11 @@ def predict_files(
 
 
 def default_out(source: Path) -> Path:
-    return (source if source.is_dir() else source.parent) / FOLDER
+    """Beside the network; an export, whose labels differ a little, has a folder of its own."""
+    if source.is_dir():
+        return source / FOLDER
+    exported = source.suffix != ".safetensors"
+    return source.parent / (f"{FOLDER}-{source.name}" if exported else FOLDER)
 
 
 def _open(

@@ -19,6 +19,7 @@ from reconet.errors import DataError, OutputError, RecipeError
 from reconet.evaluate import confusion_of
 from reconet.explain.source import shown
 from reconet.figures import score_figures
+from reconet.files import check_folder
 from reconet.inside import reconstruction
 from reconet.models.trained import BEST, Trained, load_trained, save_trained
 from reconet.protocol import Protocol
@@ -116,10 +117,22 @@ def _places(run: Path, before: Trained, ranks: Sequence[int], out: Path | None) 
         places = [home.with_name(f"{home.name}-rank{wanted}") for wanted in ranks]
     else:
         places = [out] if len(ranks) == 1 else [out / f"rank{wanted}" for wanted in ranks]
-    for place in places:
-        if place.exists() and (not place.is_dir() or any(place.iterdir())):
-            raise OutputError(f"{place} is there and not empty; name another --out.")
+    _check_free(places)
     return places
+
+
+def _check_free(places: Sequence[Path]) -> None:
+    """All of them at once: nothing is computed that could not be kept."""
+    for place in places:
+        check_folder(place)
+    taken = [str(place) for place in places if place.exists() and any(place.iterdir())]
+    if taken:
+        verb = "is" if len(taken) == 1 else "are"
+        other = "leave out that --rank, or " if len(taken) < len(places) else ""
+        raise OutputError(
+            f"{' and '.join(taken)} {verb} there and not empty; {other}name another --out. "
+            "Nothing was pruned."
+        )
 
 
 def _pictures(

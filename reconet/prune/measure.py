@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +14,13 @@ from reconet.cost import model_cost
 from reconet.inside import look_inside, reconstruction
 from reconet.models.trained import Trained
 from reconet.runtime import in_use
+
+
+class Ratio(NamedTuple):
+    """A time over another, of several rounds."""
+
+    median: float
+    range: tuple[float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +36,9 @@ class Measured:
     macs: int  # of one training crop
     core_macs: int
     time: float
+    time_range: tuple[float, float]  # over the rounds
     core_time: float
+    core_time_range: tuple[float, float]
 
 
 def measure(
@@ -57,8 +67,10 @@ def measure(
             file_bytes=path.stat().st_size,
             macs=cost.total.macs,
             core_macs=core.macs,
-            time=times[name],
-            core_time=core_times[name],
+            time=times[name].median,
+            time_range=times[name].range,
+            core_time=core_times[name].median,
+            core_time_range=core_times[name].range,
         )
 
 
@@ -66,8 +78,8 @@ def _call(function: Callable[[Tensor], Tensor], value: Tensor) -> Callable[[], o
     return lambda: function(value)
 
 
-def in_turns(calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Median over rounds of each call's time over that of the first, so that noise meets all."""
+def in_turns(calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, Ratio]:
+    """Each call's time over that of the first, in rounds, so that noise meets all."""
     first = next(iter(calls))
     ratios: dict[str, list[float]] = {name: [] for name in calls}
     for round_number in range(repeats + 1):
@@ -79,4 +91,6 @@ def in_turns(calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[st
         if round_number > 0:  # the first round warms up
             for name in calls:
                 ratios[name].append(seconds[name] / seconds[first])
-    return {name: median(values) for name, values in ratios.items()}
+    return {
+        name: Ratio(median(values), (min(values), max(values))) for name, values in ratios.items()
+    }
