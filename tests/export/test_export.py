@@ -22,7 +22,7 @@ from reconet.errors import CheckpointError, DataError, ExportError
 from reconet.evaluate import evaluate_run
 from reconet.export import export
 from reconet.export.check import Difference, refuse
-from reconet.export.graph import NOT_IN_ONNX, pooled
+from reconet.export.graph import NOT_IN_ONNX, pooled, trace
 from reconet.export.write import FORMATS, as_openvino, save_openvino
 from reconet.models.context import CONTEXTS
 from reconet.models.trained import EXPORTED, load_trained
@@ -43,8 +43,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def exported(run: Path) -> dict[str, Path]:
-    """OpenVINO's from the same ONNX, as `export` makes it, but without tracing once more."""
-    paths = {name: export(run, format=name).path for name in ("onnx", "torch")}
+    """As `export` makes them, but traced once; OpenVINO's from the same ONNX."""
+    program = trace(load_trained(run).model, output_stride=8)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("reconet.export.trace", lambda model, output_stride: program)
+        paths = {name: export(run, format=name).path for name in ("onnx", "torch")}
     paths["openvino"] = run / "model.xml"
     about = open_file(paths["onnx"]).about
     save_openvino(as_openvino(onnx.load(paths["onnx"])), about, paths["openvino"])
