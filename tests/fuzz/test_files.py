@@ -1,4 +1,4 @@
-"""Almost two hundred (slow: ten thousand) of damaged files of every kind: read, or refused in one line."""
+"""Some (slow: ten thousand) damaged files of every kind: read, or refused in one line."""
 
 import subprocess
 import sys

@@ -46,7 +46,7 @@ def assert_one_line(error: ReconetError) -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(KEYS), VALUES), max_size=3))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_overrides_make_a_recipe_that_survives_writing_or_are_refused(
     changes: list[tuple[str, object]],
 ) -> None:
@@ -60,7 +60,7 @@ def test_overrides_make_a_recipe_that_survives_writing_or_are_refused(
 
 
 @given(st.sampled_from(["data", "model", "loss", "optim", "train", "eval"]), VALUES)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_a_recipe_file_with_anything_in_a_group_is_read_or_refused(
     group: str, value: object
 ) -> None:
@@ -73,7 +73,7 @@ def test_a_recipe_file_with_anything_in_a_group_is_read_or_refused(
 
 
 @given(st.dictionaries(st.sampled_from([*FolderOptions.model_fields, "x"]), VALUES, max_size=4))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_options_of_a_folder_are_read_or_refused(options: dict[str, object]) -> None:
     try:
         mask_reader(read_options(FolderOptions, {"classes": ["a", "b"]} | options))
@@ -85,7 +85,7 @@ def test_options_of_a_folder_are_read_or_refused(options: dict[str, object]) -> 
     st.dictionaries(st.integers(0, 255), st.sampled_from(["a", "b", "ignore", 0, 1, 255])),
     st.lists(st.integers(0, 255), min_size=1, max_size=6),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_label_map_means_what_it_says_and_nothing_else_passes(
     meanings: dict[int, object], numbers: list[int]
 ) -> None:
@@ -114,7 +114,7 @@ def test_a_label_map_means_what_it_says_and_nothing_else_passes(
     mode=st.sampled_from(["slide", "whole"]),
     relative_to=st.sampled_from(["base_size", "original"]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_windows_of_any_protocol_see_every_pixel_and_no_more_than_the_picture(
     size: tuple[int, int],
     crop: tuple[int, int],
@@ -141,7 +141,7 @@ def test_windows_of_any_protocol_see_every_pixel_and_no_more_than_the_picture(
     ends=st.tuples(st.floats(1e-6, 16), st.floats(1e-6, 16)),
     seed=st.integers(0, 2**32),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_geometry_cuts_a_crop_with_labels_that_the_picture_had(
     size: tuple[int, int],
     crop: tuple[int, int],
