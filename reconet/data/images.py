@@ -134,15 +134,19 @@ def read_mat(path: Path, key: str) -> NDArray[Any]:
 def write_index(
     path: Path, label_hw: NDArray[np.uint8], palette: tuple[tuple[int, ...], ...]
 ) -> None:
-    """Write labels as a palette PNG, in one move.
+    """Write labels as a palette PNG, in one move."""
+    write_atomic(path, lambda file: file.write(index_png(label_hw, palette)))
 
-    Always 8 bits a pixel: Pillow packs palettes of few colours tighter, which not every reader
-    unpacks, so that the palette is filled up with black.
-    """
+
+def index_png(label_hw: NDArray[np.uint8], palette: tuple[tuple[int, ...], ...]) -> bytes:
+    """Labels as a palette PNG, always of 8 bits a pixel: Pillow packs palettes of few colours
+    tighter, which not every reader unpacks, so that the palette is filled up with black."""
     image = Image.fromarray(label_hw)
     colours = bytes(value for colour in palette for value in colour)
     image.putpalette(colours.ljust(3 * 256, b"\0"))
-    write_atomic(path, lambda file: image.save(file, format="PNG"))
+    file = BytesIO()
+    image.save(file, format="PNG")
+    return file.getvalue()
 
 
 def _upright(name: Path | str, data: bytes, image: Image.Image) -> Upright:

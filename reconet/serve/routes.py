@@ -10,11 +10,12 @@ from fastapi import FastAPI, HTTPException, Path, Query, Request, Response
 
 from reconet.data.dataset import Image
 from reconet.data.draw import overlay as tinted
+from reconet.data.images import index_png
 from reconet.serve import schemas
 from reconet.serve.desk import Desk, switched
 from reconet.serve.explore import heat_png, rank_of
 from reconet.serve.pictures import Picture
-from reconet.serve.segment import base64, encoded, hover_png, index_png, segment, shrunk
+from reconet.serve.segment import base64, encoded, hover_png, segment, shrunk
 from reconet.serve.uploads import FIELD, TYPES
 
 Statuses = dict[int | str, dict[str, Any]]

@@ -8,15 +8,13 @@ Dimensions: h, w pixels, c colours, k classes.
 
 from base64 import b64encode
 from dataclasses import dataclass
-from io import BytesIO
 
 import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image as Pillow
 
-from reconet.data.dataset import Colour, Image, Label
+from reconet.data.dataset import Image, Label
 from reconet.data.draw import fit
 from reconet.inference import Forward, bands
 from reconet.predict import Predictor
@@ -81,15 +79,6 @@ def thinned(value_hw: NDArray[np.uint8]) -> NDArray[np.uint8]:
         for n in [max(1, round(length * zoom))]
     )
     return np.asarray(value_hw[rows][:, columns], np.uint8)
-
-
-def index_png(label_hw: Label, palette: tuple[Colour, ...]) -> bytes:
-    """Class numbers as a palette PNG."""
-    image = Pillow.fromarray(label_hw)
-    image.putpalette([value for colour in palette for value in colour])
-    file = BytesIO()
-    image.save(file, format="PNG")
-    return file.getvalue()
 
 
 def hover_png(found: Map) -> bytes:

@@ -28,7 +28,9 @@ def assert_one_line(result: Result, message: str) -> None:
     assert "Traceback" not in result.said
 
 
-@pytest.mark.parametrize("fault", [("full", 5), ("no-room", 300_000)])
+@pytest.mark.parametrize(
+    "fault", [pytest.param(("full", 5), marks=pytest.mark.slow), ("no-room", 300_000)]
+)
 def test_a_full_disk_is_one_line_and_the_run_goes_on_when_there_is_room(
     zygote: Zygote, straight: Straight, tmp_path: Path, fault: tuple[str, int]
 ) -> None:
@@ -75,7 +77,8 @@ def test_a_worker_that_dies_costs_nothing(
     assert_same_run(straight[0], directory)
 
 
-@pytest.mark.parametrize("reading", [2, 3])  # of 2 pictures in each of two validations
+# Of 2 pictures in each of two validations.
+@pytest.mark.parametrize("reading", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_a_validation_that_failed_is_made_up_for(
     zygote: Zygote, straight: Straight, tmp_path: Path, reading: int
 ) -> None:

@@ -1,7 +1,7 @@
 """The interface against its own description: whatever a program sends that reads /openapi.json,
 the answer is one that the description names, of the type that it names, and never a 500."""
 
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import schemathesis
@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_schema_conformance,
@@ -30,7 +31,7 @@ CHECKS = [
 )
 def test_every_operation_answers_as_it_is_described(server: Server, examples: int) -> None:
     schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
-    operations = [cast(Any, result).ok() for result in schema.get_all_operations()]
+    operations = [one.ok() for one in schema.get_all_operations() if isinstance(one, Ok)]
     assert len(operations) == 11
     for operation in operations:
         try_it(operation, server.url, examples)

@@ -18,8 +18,8 @@ def test_every_variant_can_be_built_on_any_recipe(name: str) -> None:
     names = [variant.name for variant in variants]
     assert len(set(names)) == len(names)
     assert STUDIES[name].baseline in names
-    for base in (TINY, find("voc12/reconet_r50")):
-        for variant in variants:
+    for base, some in ((TINY, variants), (find("voc12/reconet_r50"), variants[::3])):
+        for variant in some:
             with torch.device("meta"):
                 build_model(variant.recipe(base, 3), 5, pretrained=False)
             assert variant.recipe(base, 3).train.seed == 3
