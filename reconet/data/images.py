@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from reconet.data.indexed_png import read_plain
 from reconet.errors import DataError, MissingExtraError
 from reconet.files import write_atomic
 
@@ -97,7 +98,11 @@ def read_index(path: Path) -> NDArray[np.uint8]:
 
     Of a 1-bit mask the numbers are 0 and 1. A 16-bit mask may not go beyond 255.
     """
-    with _opened(path) as (_, image):
+    data = _read(path)
+    plain_hw = read_plain(data, MAX_PIXELS)
+    if plain_hw is not None:
+        return plain_hw
+    with _unpacked(data, path) as image:
         if image.format in ("JPEG", "MPO"):
             raise DataError(f"{path} is a JPEG, which blurs labels; save masks as PNG.")
         if image.mode in ("P", "L", "1"):
@@ -190,17 +195,21 @@ def _orientation(data: bytes, image: Image.Image) -> int:
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[bytes, Image.Image]]:
     """The bytes of a file and the picture in it, not decoded yet; any failure as a DataError."""
+    data = _read(path)
+    with _unpacked(data, path) as image:
+        yield data, image
+
+
+def _read(path: Path) -> bytes:
     try:
         status = path.stat()
         if not (S_ISREG(status.st_mode) or S_ISDIR(status.st_mode)):
             raise DataError(f"{path} is no ordinary file.")  # reading a pipe would wait for ever
         if status.st_size > MAX_BYTES:
             raise DataError(f"{path} has {status.st_size:,} bytes, too many for a picture.")
-        data = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise DataError(f"cannot read {path}: {_reason(error)}.") from error
-    with _unpacked(data, path) as image:
-        yield data, image
 
 
 @contextmanager

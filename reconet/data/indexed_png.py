@@ -1,0 +1,58 @@
+"""The plainest kind of PNG, read faster than by Pillow: 8 bits a pixel, one channel, rows neither
+filtered nor interlaced. That is how VOC's labels are written, and reading them is a part of what a
+training spends on data. Anything else is left to Pillow.
+"""
+
+import struct
+import zlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+GREY, PALETTE = 0, 3  # kinds of colour
+
+
+def read_plain(data: bytes, max_pixels: int) -> NDArray[np.uint8] | None:
+    """The numbers in it, index_hw, or None if it is of another kind or in any way damaged."""
+    if data[:8] != SIGNATURE or data[12:16] != b"IHDR" or len(data) < 33:
+        return None
+    width, height, bits, colour, packing, filters, interlaced, check = struct.unpack(
+        ">IIBBBBBI", data[16:33]
+    )
+    if zlib.crc32(data[12:29]) != check:
+        return None
+    plain = bits == 8 and colour in (GREY, PALETTE) and packing == filters == interlaced == 0
+    if not plain or not 0 < width * height <= max_pixels:
+        return None
+    packed = _packed(data)
+    if packed is None:
+        return None
+    size = height * (width + 1)
+    unpacker = zlib.decompressobj()
+    try:
+        rows = unpacker.decompress(packed, size)  # no more than that, whatever it would unpack to
+        unpacker.decompress(unpacker.unconsumed_tail, 1)  # the end, with its checksum
+    except zlib.error:
+        return None
+    if len(rows) != size or not unpacker.eof:
+        return None
+    row_hn = np.frombuffer(rows, np.uint8).reshape(height, width + 1)
+    return None if row_hn[:, 0].any() else row_hn[:, 1:].copy()
+
+
+def _packed(data: bytes) -> bytes | None:
+    """The pixels' chunks, joined; None if a chunk is cut off or the end is missing."""
+    parts: list[bytes] = []
+    place = 8
+    while place + 12 <= len(data):
+        size, kind = struct.unpack_from(">I4s", data, place)
+        if kind == b"IEND":
+            return b"".join(parts)
+        end = place + 12 + size
+        if end > len(data):
+            return None
+        if kind == b"IDAT":
+            parts.append(data[place + 8 : end - 4])
+        place = end
+    return None
