@@ -26,11 +26,7 @@ VARIANTS = {
 }
 
 
-# A plain run is killed at random in tests/faults too.
-@pytest.mark.parametrize(
-    "variant",
-    [pytest.param(name, marks=pytest.mark.slow) if name == "plain" else name for name in VARIANTS],
-)
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_a_run_that_was_killed_at_random_ends_in_the_same_bits(
     tmp_path: Path, variant: str
 ) -> None:
