@@ -237,16 +237,19 @@ def test_bf16_can_be_asked_for_and_nearly_agrees(predictor: Predictor, run: Path
 
 
 def test_an_exported_network_keeps_its_precision(
-    run: Path, monkeypatch: pytest.MonkeyPatch
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    exported = tmp_path / "a.fake"
+    exported.touch()
+
     def opened(source: Path, device: torch.device) -> Network:
         return replace(open_network(run, device), model=None, how="onnx")
 
     monkeypatch.setitem(runtime.OPENERS, ".fake", opened)
     monkeypatch.setattr(runtime, "bf16_works", lambda: False)
-    assert open_fast(Path("a.fake"), CPU).how == "onnx"
+    assert open_fast(exported, CPU).how == "onnx"
     with pytest.raises(RecipeError, match="exported"):
-        open_fast(Path("a.fake"), CPU, "fp32")
+        open_fast(exported, CPU, "fp32")
     with pytest.raises(RecipeError, match="Did you mean 'bf16'"):
         open_fast(run, CPU, "bf15")
 
