@@ -24,7 +24,7 @@ from torch import Tensor
 from reconet.cpu import make_bf16_safe
 from reconet.data.scenes import CLASSES, PALETTE
 from reconet.errors import ReconetError, pick
-from reconet.export.graph import smallest_side, trace
+from reconet.export.graph import about_of, trace
 from reconet.export.int8 import quantise
 from reconet.export.pictures import Pictures, batch_of, of_recipe
 from reconet.export.write import as_onnx, as_openvino, save_openvino, write_onnx
@@ -36,7 +36,6 @@ from reconet.models.trained import Trained
 from reconet.recipe import Data, Model, Recipe, Train
 from reconet.runtime import fastest, in_use, network_of
 from reconet.runtimes import LABELS, open_file
-from reconet.runtimes.about import About
 from reconet.runtimes.openvino_file import open_openvino
 
 EAGER = "eager fp32"
@@ -190,7 +189,7 @@ def _compiled(bench: Bench) -> Labels:
 def _onnx(bench: Bench) -> Labels:
     path = bench.folder / "model.onnx"
     model = bench.trained.model
-    write_onnx(trace(model, output_stride=_stride(bench)), _about(bench), path)
+    write_onnx(trace(model, output_stride=_stride(bench)), about_of(bench.trained), path)
     opened = open_file(path, (LABELS,))
     return lambda image_bchw: opened(image_bchw)[0]
 
@@ -201,7 +200,7 @@ def _openvino(bench: Bench, precision: str) -> Labels:
     path = bench.folder / "model.xml"
     if not path.is_file():
         proto = as_onnx(trace(bench.trained.model, output_stride=_stride(bench)))
-        save_openvino(as_openvino(proto), _about(bench), path)
+        save_openvino(as_openvino(proto), about_of(bench.trained), path)
     return _by_openvino(path, precision)
 
 
@@ -211,7 +210,7 @@ def _int8(bench: Bench) -> Labels:
     height, width = bench.image_bchw.shape[2:]
     shown = batch_of(bench.pictures, CALIBRATION, (height, width)).numpy()
     windows = [shown[number : number + 1] for number in range(len(shown))]
-    save_openvino(quantise(proto, windows, ()), _about(bench), path)
+    save_openvino(quantise(proto, windows, ()), about_of(bench.trained), path)
     return _by_openvino(path, "f32")
 
 
@@ -243,19 +242,6 @@ def _other(trained: Trained, context: str) -> Trained:
 
 def _stride(bench: Bench) -> int:
     return bench.trained.recipe.model.output_stride
-
-
-def _about(bench: Bench) -> About:
-    trained = bench.trained
-    return About(
-        recipe=trained.recipe,
-        classes=trained.classes,
-        palette=trained.palette,
-        step=trained.step,
-        score=trained.score,
-        precision="fp32",
-        smallest=smallest_side(_stride(bench)),
-    )
 
 
 def fresh(backbone: str) -> Trained:

@@ -18,7 +18,7 @@ from reconet.errors import CheckpointError, OutputError, RecipeError
 from reconet.figures import LABELS
 from reconet.files import write_text
 from reconet.models.segmenter import build_model
-from reconet.models.trained import BEST, Trained, load_trained, save_trained
+from reconet.models.trained import BEST, Trained, load_trained, save_again
 from reconet.protocol import Protocol
 from reconet.recipe import dump
 from reconet.sheet import NAME as SHEET
@@ -48,7 +48,7 @@ def write_folder(
             shutil.copyfile(picture, out / SHEET)
     except OSError as error:
         raise OutputError(f"cannot write {out}: {error.strerror or error}.") from error
-    _write_weights(trained, out / BEST)
+    save_again(out / BEST, trained)
     write_text(out / RECIPE, dump(trained.recipe) + "\n")
     title = name or _title(trained)
     write_text(out / CARD, card(trained, title, licence, pictures=picture.is_file()))
@@ -136,18 +136,6 @@ def _without_root(trained: Trained) -> Trained:
     data = recipe.data.model_copy(update={"root": None})
     train = recipe.train.model_copy(update={"init_from": None})
     return replace(trained, recipe=recipe.model_copy(update={"data": data, "train": train}))
-
-
-def _write_weights(trained: Trained, path: Path) -> None:
-    save_trained(
-        path,
-        trained.model,
-        trained.recipe,
-        classes=trained.classes,
-        palette=trained.palette,
-        step=trained.step,
-        score=trained.score,
-    )
 
 
 def _title(trained: Trained) -> str:

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,6 +31,19 @@ Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda, cuda
 Precision = Annotated[
     str, typer.Option(metavar="auto|fp32|bf16", help="auto: the fastest that is safe here.")
 ]
+Root = Annotated[
+    Path | None, typer.Option(help="Where the dataset is, if not where it was trained.")
+]
+Scales = Annotated[str | None, typer.Option(metavar="0.75,1,...", help="Scales to average over.")]
+Flip = Annotated[
+    bool | None, typer.Option("--flip/--no-flip", help="Average over mirror images too.")
+]
+Mode = Annotated[
+    str | None, typer.Option(metavar="whole|slide", help="Whole pictures, or windows.")
+]
+RelativeTo = Annotated[
+    str | None, typer.Option(metavar="base_size|original", help="What a scale of 1 means.")
+]
 UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30, "": 1}
 
 
@@ -52,6 +66,27 @@ def parse_size(text: str, option: str = "--size") -> tuple[int, int]:
 
 def _is_side(text: str) -> bool:
     return text.isdecimal() and len(text) < 10 and int(text) > 0
+
+
+def eval_settings(
+    scales: str | None, flip: bool | None, mode: str | None, relative_to: str | None
+) -> list[str]:
+    """The options as settings of the recipe, which knows what they may be."""
+    settings = []
+    if scales is not None:
+        try:
+            settings.append(f"eval.scales={[float(scale) for scale in scales.split(',')]}")
+        except ValueError as error:
+            raise RecipeError(
+                f"--scales takes numbers such as 0.75,1,1.25, got {scales!r}."
+            ) from error
+    if flip is not None:
+        settings.append(f"eval.flip={str(flip).lower()}")
+    if mode is not None:
+        settings.append(f"eval.mode={mode}")
+    if relative_to is not None:
+        settings.append(f"eval.relative_to={relative_to}")
+    return settings
 
 
 def parse_amount(text: str, option: str, least: int = 1) -> int:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reconet.cli.common import Device, Json, busy, counted, report
+from reconet.cli.common import Device, Json, Root, busy, counted, report
 from reconet.cli.runs import Run
 from reconet.errors import RecipeError
 
@@ -41,9 +41,7 @@ def explain(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="By default RUN/explain/<picture>.")
     ] = None,
-    root: Annotated[
-        Path | None, typer.Option(help="Where the dataset is, if not where it was trained.")
-    ] = None,
+    root: Root = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
@@ -94,9 +92,7 @@ def prune(
             metavar="DIR", help="By default RUN-rank<N>; of several ranks DIR/rank<N> for each."
         ),
     ] = None,
-    root: Annotated[
-        Path | None, typer.Option(help="Where the dataset is, if not where it was trained.")
-    ] = None,
+    root: Root = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:

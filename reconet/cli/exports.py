@@ -5,14 +5,11 @@ from typing import Annotated
 
 import typer
 
-from reconet.cli.common import Json, counted, report
+from reconet.cli.common import Json, Root, counted, report
 from reconet.errors import RecipeError
 
 Trained = Annotated[
     Path, typer.Argument(metavar="RUN|CHECKPOINT", help="A run directory, or a .safetensors file.")
-]
-Root = Annotated[
-    Path | None, typer.Option(help="Where the dataset is, if not where it was trained.")
 ]
 
 

@@ -6,8 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reconet.cli.common import Device, Json, Precision, counted, parse_amount, report
-from reconet.cli.runs import eval_settings
+from reconet.cli.common import (
+    Device,
+    Flip,
+    Json,
+    Mode,
+    Precision,
+    RelativeTo,
+    Scales,
+    counted,
+    eval_settings,
+    parse_amount,
+    report,
+)
 
 if TYPE_CHECKING:
     from reconet.predictions import Outcome
@@ -44,19 +55,10 @@ def predict(
         bool,
         typer.Option("--overwrite", help="Do all again, also what another network has written."),
     ] = False,
-    scales: Annotated[
-        str | None, typer.Option(metavar="0.75,1,...", help="Scales to average over.")
-    ] = None,
-    flip: Annotated[
-        bool | None, typer.Option("--flip/--no-flip", help="Average over mirror images too.")
-    ] = None,
-    mode: Annotated[
-        str | None, typer.Option(metavar="whole|slide", help="Whole pictures, or windows.")
-    ] = None,
-    relative_to: Annotated[
-        str | None,
-        typer.Option(metavar="base_size|original", help="What a scale of 1 means."),
-    ] = None,
+    scales: Scales = None,
+    flip: Flip = None,
+    mode: Mode = None,
+    relative_to: RelativeTo = None,
     memory: Annotated[
         str, typer.Option(metavar="SIZE", help="For sums and the network's maps, e.g. 500MB.")
     ] = "2GiB",

@@ -7,8 +7,22 @@ from typing import Annotated
 
 import typer
 
-from reconet.cli.common import Device, Json, RecipeName, Set, counted, report, resolve
-from reconet.errors import RecipeError, TrainingError
+from reconet.cli.common import (
+    Device,
+    Flip,
+    Json,
+    Mode,
+    RecipeName,
+    RelativeTo,
+    Root,
+    Scales,
+    Set,
+    counted,
+    eval_settings,
+    report,
+    resolve,
+)
+from reconet.errors import TrainingError
 
 Run = Annotated[
     Path, typer.Argument(metavar="RUN", help="A run directory, or its best.safetensors.")
@@ -56,26 +70,15 @@ def evaluate(
     split: Annotated[
         str | None, typer.Option(help="Split to score on; by default the recipe's.")
     ] = None,
-    scales: Annotated[
-        str | None, typer.Option(metavar="0.75,1,...", help="Scales to average over.")
-    ] = None,
-    flip: Annotated[
-        bool | None, typer.Option("--flip/--no-flip", help="Average over mirror images too.")
-    ] = None,
-    mode: Annotated[
-        str | None, typer.Option(metavar="whole|slide", help="Whole pictures, or windows.")
-    ] = None,
-    relative_to: Annotated[
-        str | None,
-        typer.Option(metavar="base_size|original", help="What a scale of 1 means."),
-    ] = None,
+    scales: Scales = None,
+    flip: Flip = None,
+    mode: Mode = None,
+    relative_to: RelativeTo = None,
     submit: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Also write predictions for the dataset's test server."),
     ] = None,
-    root: Annotated[
-        Path | None, typer.Option(help="Where the dataset is, if not where it was trained.")
-    ] = None,
+    root: Root = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
@@ -108,27 +111,6 @@ def evaluate(
     if result is None:  # another process of this evaluation reports
         return
     report(result.as_dict(), tables.score_tables(result), as_json)
-
-
-def eval_settings(
-    scales: str | None, flip: bool | None, mode: str | None, relative_to: str | None
-) -> list[str]:
-    """The options as settings of the recipe, which knows what they may be."""
-    settings = []
-    if scales is not None:
-        try:
-            settings.append(f"eval.scales={[float(scale) for scale in scales.split(',')]}")
-        except ValueError as error:
-            raise RecipeError(
-                f"--scales takes numbers such as 0.75,1,1.25, got {scales!r}."
-            ) from error
-    if flip is not None:
-        settings.append(f"eval.flip={str(flip).lower()}")
-    if mode is not None:
-        settings.append(f"eval.mode={mode}")
-    if relative_to is not None:
-        settings.append(f"eval.relative_to={relative_to}")
-    return settings
 
 
 def _directory(recipe: str, resume: bool) -> Path:

@@ -15,7 +15,7 @@ from reconet.data.dataset import Dataset, has_labels
 from reconet.errors import DataError, ExportError, ReconetError, pick
 from reconet.evaluate import OnPicture, confusion_of
 from reconet.export.check import Difference, check
-from reconet.export.graph import NOT_IN_ONNX, smallest_side, trace
+from reconet.export.graph import NOT_IN_ONNX, about_of, trace
 from reconet.export.int8 import Try, calibration, quantise, search
 from reconet.export.pictures import Pictures, from_dataset, from_folder, of_recipe, readable
 from reconet.export.write import FORMATS, as_onnx, save_openvino
@@ -95,7 +95,7 @@ def export(
             f"{trained.recipe.model.context} cannot be written as {format}: {reason}; "
             "--format torch can."
         )
-    about = _about(trained)
+    about = about_of(trained)
     tell("tracing ...")
     program = trace(trained.model, output_stride=trained.recipe.model.output_stride)
     if int8 is not None:
@@ -251,18 +251,6 @@ def _judge(
         dataset = Part(whole=dataset, indices=indices)
     world = World(rank=0, size=1, device=pick_device("cpu"))
     return Judge(trained=trained, dataset=dataset, world=world, progress=progress)
-
-
-def _about(trained: Trained) -> About:
-    return About(
-        recipe=trained.recipe,
-        classes=trained.classes,
-        palette=trained.palette,
-        step=trained.step,
-        score=trained.score,
-        precision="fp32",
-        smallest=smallest_side(trained.recipe.model.output_stride),
-    )
 
 
 def _checked(path: Path, trained: Trained, pictures: Pictures, *, judge: bool) -> list[Difference]:

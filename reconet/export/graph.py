@@ -17,6 +17,8 @@ from reconet.errors import ExportError
 from reconet.models.fold import fold_batchnorm
 from reconet.models.layers import resize
 from reconet.models.segmenter import Segmenter
+from reconet.models.trained import Trained
+from reconet.runtimes.about import About
 
 # Contexts that ONNX, and hence OpenVINO, cannot express, and why.
 NOT_IN_ONNX = {
@@ -101,3 +103,16 @@ def _bins(length: int, count: int, like: Tensor) -> Tensor:
     last_k1 = torch.div((bin_k1 + 1) * length + (count - 1), count, rounding_mode="floor")
     inside_kn = ((cell_n >= first_k1) & (cell_n < last_k1)).to(like.dtype)
     return inside_kn / (last_k1 - first_k1).to(like.dtype)
+
+
+def about_of(trained: Trained) -> About:
+    """What an export says of its network, beside the graph."""
+    return About(
+        recipe=trained.recipe,
+        classes=trained.classes,
+        palette=trained.palette,
+        step=trained.step,
+        score=trained.score,
+        precision="fp32",
+        smallest=smallest_side(trained.recipe.model.output_stride),
+    )

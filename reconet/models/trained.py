@@ -64,6 +64,19 @@ def save_trained(
     write_atomic(path, lambda file: file.write(safetensors_bytes(tensors, metadata)))
 
 
+def save_again(path: Path, trained: Trained) -> None:
+    """A network that was loaded, perhaps changed, and is to be kept."""
+    save_trained(
+        path,
+        trained.model,
+        trained.recipe,
+        classes=trained.classes,
+        palette=trained.palette,
+        step=trained.step,
+        score=trained.score,
+    )
+
+
 def load_trained(source: Path) -> Trained:
     """The network of a run directory or of a .safetensors file that a run has written."""
     path = source / BEST if source.is_dir() else source

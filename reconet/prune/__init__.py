@@ -21,7 +21,7 @@ from reconet.explain.source import shown
 from reconet.figures import score_figures
 from reconet.files import check_folder
 from reconet.inside import reconstruction
-from reconet.models.trained import BEST, Trained, load_trained, save_trained
+from reconet.models.trained import BEST, Trained, load_trained, save_again
 from reconet.protocol import Protocol
 from reconet.prune.cut import best_ranks, cut, importance
 from reconet.prune.measure import Measured, measure
@@ -165,15 +165,7 @@ def _scores(
 def _save(trained: Trained, directory: Path) -> Path:
     """A directory like a run's. Its recipe begins from these weights: training it fine-tunes."""
     path = directory / BEST
-    save_trained(
-        path,
-        trained.model,
-        trained.recipe,
-        classes=trained.classes,
-        palette=trained.palette,
-        step=trained.step,
-        score=trained.score,
-    )
+    save_again(path, trained)
     train = trained.recipe.train.model_copy(update={"init_from": path.resolve()})
     recipes.write(trained.recipe.model_copy(update={"train": train}), directory / "recipe.json")
     return path
