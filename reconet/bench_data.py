@@ -25,7 +25,8 @@ from torch.utils import data as torch_data
 
 from reconet.data.dataset import IGNORE, DatasetInfo, FileDataset, Pair
 from reconet.data.images import read_index
-from reconet.data.loader import PREFETCH, Failure, Plan, Slot, batches, random_stream, run
+from reconet.data.loader import PREFETCH, Failure, batches, run
+from reconet.data.order import Plan, Slot, random_stream
 from reconet.data.transforms import MEAN_COLOUR, Geometry
 
 GEOMETRY = Geometry(crop=(512, 512), base_size=520, scale=(0.5, 2.0))

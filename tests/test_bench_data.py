@@ -7,7 +7,7 @@ import pytest
 
 from reconet.bench_data import GEOMETRY, Decoder, PillowCrops, bench_data, write_pictures
 from reconet.data.dataset import IGNORE, FileDataset
-from reconet.data.loader import Slot
+from reconet.data.order import Slot
 
 
 @pytest.fixture(scope="module")

@@ -26,6 +26,7 @@ ROWS = [
     {"explain", "study"},
     {"prune"},
     {"tables"},
+    {"tables_bench"},
     {"cli"},
     {"__main__"},
 ]

@@ -35,7 +35,7 @@ def module(
       reconet bench module --core nonlocal --core emanet --plot cores.png
       reconet bench module --rank 16 --size 64x128 --json
     """
-    from reconet import tables
+    from reconet import tables_bench
     from reconet.bench import bench_module, smaller_than_reconet
 
     height, width = parse_size(size)
@@ -58,7 +58,7 @@ def module(
         from reconet.bench_plot import plot_module
 
         plot_module(results, title, plot)
-    report(values, [tables.bench_table(title, results, remarks)], as_json)
+    report(values, [tables_bench.bench_table(title, results, remarks)], as_json)
 
 
 def data(
@@ -74,13 +74,13 @@ def data(
       reconet bench data
       reconet bench data --rounds 9 --json
     """
-    from reconet import tables
+    from reconet import tables_bench
     from reconet.bench_data import bench_data
 
     with busy("measuring, about a minute ..."):
         results = bench_data(rounds=rounds)
     values = {"pipelines": [asdict(result) for result in results]}
-    report(values, [tables.bench_data_table(results)], as_json)
+    report(values, [tables_bench.bench_data_table(results)], as_json)
 
 
 def train(
@@ -98,14 +98,16 @@ def train(
       reconet bench train
       reconet bench train --backbone resnet18 --batch 8 --json
     """
-    from reconet import tables
+    from reconet import tables_bench
     from reconet.bench_train import bench_train
 
     with busy("measuring, some minutes ..."):
         results = bench_train(backbone=backbone, size=size, batch=batch, steps=steps, device=device)
     title = f"RecoNet, {backbone}, {batch} pictures of {size} x {size} a step"
     report(
-        {"modes": [asdict(r) for r in results]}, [tables.bench_train_table(title, results)], as_json
+        {"modes": [asdict(r) for r in results]},
+        [tables_bench.bench_train_table(title, results)],
+        as_json,
     )
 
 
@@ -125,14 +127,14 @@ def evaluate(
       reconet bench evaluate
       reconet bench evaluate --backbone resnet50 --rounds 5 --json
     """
-    from reconet import tables
+    from reconet import tables_bench
     from reconet.bench_evaluate import bench_evaluate
 
     with busy("measuring, a minute or two ..."):
         results = bench_evaluate(backbone=backbone, crop=crop, rounds=rounds)
     values = {"networks": [asdict(result) for result in results]}
     title = f"Multi-scale evaluation, {backbone}, crop {crop}"
-    report(values, [tables.bench_evaluate_table(title, results)], as_json)
+    report(values, [tables_bench.bench_evaluate_table(title, results)], as_json)
 
 
 def model(
@@ -170,7 +172,7 @@ def model(
     """
     import torch
 
-    from reconet import tables
+    from reconet import tables_bench
     from reconet.bench_model import bench_model, fresh
     from reconet.models.context import CONTEXTS
     from reconet.models.trained import load_trained
@@ -185,4 +187,4 @@ def model(
     count = torch.get_num_threads()
     title = f"{trained.recipe.model.backbone}, one picture of {size}, {count} thread(s)"
     values = {"size": list(pixels), "threads": count, "ways": [asdict(r) for r in results]}
-    report(values, [tables.bench_model_table(title, results)], as_json)
+    report(values, [tables_bench.bench_model_table(title, results)], as_json)

@@ -42,7 +42,7 @@ def cost(
       reconet cost --set model.rank=32 --json
       reconet cost --paper                               the paper's tables, recomputed
     """
-    from reconet import tables
+    from reconet import tables_bench
 
     if paper:
         if settings or model or size or classes:
@@ -57,7 +57,7 @@ def cost(
                 "heads": [asdict(head) for head in heads],
                 "claims": [asdict(claim) for claim in claims],
             },
-            tables.paper_tables(rows, heads, claims),
+            tables_bench.paper_tables(rows, heads, claims),
             as_json,
         )
         return
@@ -75,7 +75,7 @@ def cost(
         "classes": classes,
         "models": {n: asdict(c) for n, c in costs.items()},
     }
-    shown = [tables.model_table(f"{name}, {where}", one) for name, one in costs.items()]
+    shown = [tables_bench.model_table(f"{name}, {where}", one) for name, one in costs.items()]
     if len(costs) > 1:
-        shown = [tables.models_table(where, costs)]
+        shown = [tables_bench.models_table(where, costs)]
     report(values, shown, as_json)

@@ -8,8 +8,9 @@ order of pixels, and turning the picture alone would tear the pair apart. Pictur
 are read upright, as a person sees them.
 
 JPEGs and RGB PNGs are decoded by OpenCV, which is faster than Pillow and gives the same pixels;
-labels by Pillow, which knows palettes. OpenCV returns a cut-off JPEG half grey without a word, so
-it gets only files that end as a JPEG must. All others go to Pillow, which notices.
+plain labels by indexed_png.py, others by Pillow, which knows palettes. OpenCV returns a cut-off
+JPEG half grey without a word, so it gets only files that end as a JPEG must. All others go to
+Pillow, which notices.
 """
 
 from collections.abc import Callable, Iterator

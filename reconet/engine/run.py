@@ -16,7 +16,8 @@ from torch import Tensor
 from reconet.cpu import make_bf16_safe
 from reconet.data import open_dataset
 from reconet.data.dataset import Dataset, share_pictures
-from reconet.data.loader import Skipped, batches, steps_per_epoch
+from reconet.data.loader import Skipped, batches
+from reconet.data.order import steps_per_epoch
 from reconet.data.transforms import Geometry
 from reconet.engine.checkpoint import LAST, Progress, load_last, run_weights, save_last
 from reconet.engine.display import Display

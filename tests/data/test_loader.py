@@ -11,17 +11,8 @@ import pytest
 import torch
 
 from reconet.data.dataset import IGNORE, DatasetInfo, Sample
-from reconet.data.loader import (
-    AUGMENT,
-    Batch,
-    OnError,
-    Skipped,
-    batches,
-    need_shared_memory,
-    permutation,
-    random_stream,
-    samples,
-)
+from reconet.data.loader import Batch, OnError, Skipped, batches, need_shared_memory, samples
+from reconet.data.order import AUGMENT, permutation, random_stream
 from reconet.data.transforms import MEAN_COLOUR, Geometry, augment
 from reconet.errors import DataError, MissingExtraError, RecipeError
 

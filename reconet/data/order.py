@@ -1,0 +1,72 @@
+"""Which picture goes into which slot of which step: a pure function of (seed, step)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reconet.errors import RecipeError
+
+ORDER, AUGMENT = 0, 1  # what a stream of random numbers is for; keeps the streams apart
+
+
+class Slot(NamedTuple):
+    """One picture of one step: all that is needed to make it."""
+
+    step: int
+    slot: int
+    picture: int  # its index in the dataset
+
+
+def steps_per_epoch(pictures: int, batch: int) -> int:
+    if pictures < batch:
+        raise RecipeError(
+            f"train.batch={batch} needs at least as many pictures, and there are {pictures}; "
+            f"try train.batch={max(1, pictures)}."
+        )
+    return pictures // batch
+
+
+def permutation(pictures: int, *, seed: int, epoch: int) -> NDArray[np.int64]:
+    """The order of an epoch."""
+    return random_stream(ORDER, seed, epoch).permutation(pictures)
+
+
+def random_stream(*key: int) -> np.random.Generator:
+    """Random numbers that depend on the key and on nothing else."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(key)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Which picture goes where: one list of slots per step, for one process."""
+
+    pictures: int
+    seed: int
+    batch: int
+    start: int
+    steps: int
+    rank: int
+    world: int
+
+    def __post_init__(self) -> None:
+        if self.batch % self.world:
+            raise RecipeError(
+                f"train.batch={self.batch} cannot be shared by {self.world} processes; "
+                f"try train.batch={self.world * max(1, round(self.batch / self.world))}."
+            )
+        steps_per_epoch(self.pictures, self.batch)
+
+    def __iter__(self) -> Iterator[list[Slot]]:
+        in_epoch = steps_per_epoch(self.pictures, self.batch)
+        share = self.batch // self.world
+        slots = range(self.rank * share, (self.rank + 1) * share)
+        epoch, order_n = -1, np.empty(0, np.int64)
+        for step in range(self.start, self.steps):
+            if step // in_epoch != epoch:
+                epoch = step // in_epoch
+                order_n = permutation(self.pictures, seed=self.seed, epoch=epoch)
+            first = step % in_epoch * self.batch
+            yield [Slot(step, slot, int(order_n[first + slot])) for slot in slots]
