@@ -225,7 +225,7 @@ def test_the_snippet_of_the_page_runs(
     monkeypatch.chdir(tmp_path)
     Pillow.fromarray(np.full((40, 50, 3), 90, np.uint8)).save("street.jpg")
     names: dict[str, Any] = {}
-    exec(code.replace("runs/first", str(run)).replace("7", "2"), names)  # it has four ranks
+    exec(code.replace("7", "2").replace("runs/first", str(run)), names)  # it has four ranks
     assert names["inside"].rank == 4
 
 

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from reconet.data.indexed_png import read_plain
+from reconet.data.jpeg_header import END, plain_size
 from reconet.errors import DataError, MissingExtraError
 from reconet.files import write_atomic
 
@@ -35,7 +36,6 @@ MAX_BYTES = 2**31
 MAX_DEFLATE = 1032  # no byte of a compressed file becomes more
 FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "GIF", "PPM")  # none that runs another program
 FAST = {("JPEG", "RGB"), ("JPEG", "L"), ("PNG", "RGB")}  # format and mode that OpenCV may decode
-JPEG_END = b"\xff\xd9"
 ORIENTATION = 0x0112  # the EXIF tag
 # OpenCV writes about broken files to stderr; we say it ourselves, once.
 cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
@@ -68,13 +68,20 @@ def read_image(path: Path) -> NDArray[np.uint8]:
     Greyscale is repeated, CMYK and palettes are converted, alpha is dropped, and of 16-bit
     samples the high byte is kept.
     """
-    with _opened(path) as (data, image):
+    data = _read(path)
+    size = plain_size(data)
+    if size is not None and 0 < prod(size) <= MAX_PIXELS:
+        image_hwc = _by_opencv(data)
+        if image_hwc is not None and image_hwc.shape[:2] == size:
+            return image_hwc
+    with _unpacked(data, path) as image:
         return _decode(path, data, image)
 
 
 def read_upright(path: Path) -> Upright:
     """Read a picture as RGB, turned as its EXIF orientation says."""
-    with _opened(path) as (data, image):
+    data = _read(path)
+    with _unpacked(data, path) as image:
         return _upright(path, data, image)
 
 
@@ -165,11 +172,16 @@ def _upright(name: Path | str, data: bytes, image: Image.Image) -> Upright:
 
 def _decode(path: Path | str, data: bytes, image: Image.Image) -> NDArray[np.uint8]:
     if (image.format, image.mode) in FAST and _ends_well(image.format, data):
-        pixels_n = np.frombuffer(data, np.uint8)
-        image_hwc = cv2.imdecode(pixels_n, cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION)
+        image_hwc = _by_opencv(data)
         if image_hwc is not None:
-            return np.asarray(image_hwc, np.uint8)
+            return image_hwc
     return _to_rgb(path, image)
+
+
+def _by_opencv(data: bytes) -> NDArray[np.uint8] | None:
+    flags = cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION
+    image_hwc = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
+    return None if image_hwc is None else np.asarray(image_hwc, np.uint8)
 
 
 def _frames(image: Image.Image) -> int:
@@ -191,14 +203,6 @@ def _orientation(data: bytes, image: Image.Image) -> int:
         return int(image.getexif().get(ORIENTATION, 1))
     except Exception:  # broken EXIF does not spoil the pixels
         return 1
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[tuple[bytes, Image.Image]]:
-    """The bytes of a file and the picture in it, not decoded yet; any failure as a DataError."""
-    data = _read(path)
-    with _unpacked(data, path) as image:
-        yield data, image
 
 
 def _read(path: Path) -> bytes:
@@ -243,7 +247,7 @@ def _reason(error: Exception) -> str:
 
 def _ends_well(image_format: str | None, data: bytes) -> bool:
     """Whether a JPEG is complete; of PNGs OpenCV itself notices it."""
-    return image_format != "JPEG" or data.endswith(JPEG_END)
+    return image_format != "JPEG" or data.endswith(END)
 
 
 def _to_rgb(path: Path | str, image: Image.Image) -> NDArray[np.uint8]:

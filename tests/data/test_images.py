@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from reconet.data.images import read_image, read_index, read_mat, write_index
+from reconet.data.jpeg_header import END, plain_size
 from reconet.errors import DataError, MissingExtraError
 from tests.data.trees import save_mat
 
@@ -205,3 +206,26 @@ def test_mat_files_without_scipy_name_the_extra(
     monkeypatch.setitem(sys.modules, "scipy.io", None)
     with pytest.raises(MissingExtraError, match=r"reconet\[data\]"):
         read_mat(tmp_path / "a.mat", "S")
+
+
+def test_the_size_of_a_jpeg_is_read_from_its_header() -> None:
+    for mode, known in (("RGB", True), ("L", True), ("CMYK", False)):
+        for options in ({}, {"progressive": True}, {"comment": b"a note"}, {"dpi": (300, 300)}):
+            file = BytesIO()
+            Image.new(mode, (41, 30)).save(file, format="JPEG", **options)
+            data = file.getvalue()
+            assert plain_size(data) == ((30, 41) if known else None)
+            assert plain_size(data[:-1]) is None
+            assert all(plain_size(data[:cut] + END) is None for cut in range(20))
+    assert plain_size(b"") is None
+
+
+def test_a_jpeg_that_lies_about_its_size_is_refused(tmp_path: Path) -> None:
+    file = BytesIO()
+    Image.new("RGB", (41, 30)).save(file, format="JPEG")
+    data = file.getvalue()
+    place = data.index(b"\xff\xc0") + 5
+    path = tmp_path / "huge.jpg"
+    path.write_bytes(data[:place] + b"\xff\xff\xff\xff" + data[place + 4 :])
+    with pytest.raises(DataError, match="decompression bomb"):
+        read_image(path)
