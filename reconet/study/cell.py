@@ -26,15 +26,14 @@ from reconet.figures import score_figures
 from reconet.files import write_text
 from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.trained import put_weights
-from reconet.protocol import WHOLE, Protocol
-from reconet.recipe import Eval, Recipe
+from reconet.protocol import Protocol
+from reconet.recipe import Recipe
 from reconet.report.gather import environment
 from reconet.study.spectrum import Spectrum, spectrum
 from reconet.world import World, pick_device
 
 RESULT, FAILURE = "result.json", "failure.json"
 FORMAT = 1
-VALIDATION = Eval(mode="whole", relative_to="original")  # how a training looks at pictures itself
 LIVENESS = ("attention_spread", "effective_rank", "lambda_spread")
 
 
@@ -80,13 +79,14 @@ def _score(
     model = last_network(recipe, run, len(dataset.info.classes)).to(world.device)
     log = read_log(run)
     cost = model_cost(model, data.crop).total
+    protocol = Protocol.of(recipe.eval, data)
     speed = _speed(log) if trained else None
     return CellResult(
         variant=variant,
         seed=seed,
         steps=steps or max(line["step"] for line in log),
-        protocol=str(WHOLE if recipe.eval == VALIDATION else Protocol.of(recipe.eval, data)),
-        figures=_figures(recipe, model, dataset, log, world),
+        protocol=str(protocol),
+        figures=_figures(protocol, recipe, model, dataset, log, world),
         params=cost.params,
         macs=cost.macs,
         images_per_second=speed,
@@ -105,12 +105,16 @@ def last_network(recipe: Recipe, run: Path, num_classes: int) -> Segmenter:
 
 
 def _figures(
-    recipe: Recipe, model: Segmenter, dataset: Dataset, log: list[dict[str, Any]], world: World
+    protocol: Protocol,
+    recipe: Recipe,
+    model: Segmenter,
+    dataset: Dataset,
+    log: list[dict[str, Any]],
+    world: World,
 ) -> dict[str, float]:
-    if recipe.eval == VALIDATION:  # the training has just done that
+    if protocol == Protocol.in_training(recipe.data):  # the training has just done that
         last = [line for line in log if line["kind"] == "val"][-1]
         return {k: v for k, v in last.items() if isinstance(v, float) and k not in LIVENESS}
-    protocol = Protocol.of(recipe.eval, recipe.data)
     workers = recipe.data.workers
     count_kk = evaluate(model, dataset, world, protocol=protocol, workers=workers)
     return score_figures(count_kk, dataset.info.name, dataset.info.classes)

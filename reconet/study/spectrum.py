@@ -28,7 +28,6 @@ class Spectrum:
     effective: dict[str, float]  # by lambda, channel, row, column
     for_90: dict[str, float]  # how many it takes for 90 % of the energy
     for_99: dict[str, float]
-    beyond_first: dict[str, float]  # share of the energy that is not in the first one
     between_pictures: float  # std of A over pictures at one place, over its mean; 0: A is constant
 
 
@@ -55,7 +54,6 @@ def spectrum(model: Segmenter, dataset: Dataset, device: torch.device) -> Spectr
         effective={name: effective_rank(v).mean().item() for name, v in table.items()},
         for_90={name: needed(v, 0.90).mean().item() for name, v in table.items()},
         for_99={name: needed(v, 0.99).mean().item() for name, v in table.items()},
-        beyond_first={name: (1 - shares(v)[:, 0]).mean().item() for name, v in table.items()},
         between_pictures=between(attention),
     )
 

@@ -137,15 +137,20 @@ def test_scoring_again_trains_nothing_and_looks_at_the_same_network(finished: St
     assert not (finished.out / "ms_flip" / "seed0" / "log.jsonl").exists()
 
 
-def test_the_score_is_that_of_the_last_step_by_the_protocol_of_the_recipe(tmp_path: Path) -> None:
+@pytest.mark.parametrize("relative_to", ["base_size", "original"])
+def test_the_score_is_that_of_the_last_step_by_the_protocol_of_the_recipe(
+    tmp_path: Path, relative_to: str
+) -> None:
     cell = cells_in(tmp_path, "fcn", seeds=1)[0]
-    own = ["eval.mode=whole", "eval.relative_to=original"]
-    recipe = apply_overrides(cell.recipe, own)
+    changes = ["eval.mode=whole", f"eval.relative_to={relative_to}", "data.base_size=48"]
+    recipe = apply_overrides(cell.recipe, changes)
     result = run_cell(recipe, cell.directory, variant="fcn", network=None, device="cpu")
     assert result is not None
     last = [line for line in read_log(cell.directory) if line["kind"] == "val"][-1]
     assert last["step"] == 4
-    assert result.figures["miou"] == last["miou"]
+    # A training looks at pictures of base_size, and these are larger.
+    assert (result.figures["miou"] == last["miou"]) == (relative_to == "base_size")
+    assert ("long side of 48" in result.protocol) == (relative_to == "base_size")
     assert result == read_result(cell.directory)
 
 
