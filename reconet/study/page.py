@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from reconet.files import write_text
+from reconet.places import short_words
+from reconet.recipe import without_places
 from reconet.report.markup import Markup, join, note, section, table, tag
 from reconet.report.style import page
 from reconet.study.plots import figures, png
@@ -14,8 +16,6 @@ from reconet.study.result import (
     StudyResult,
     caption,
     conditions,
-    short_paths,
-    short_words,
     table_rows,
 )
 from reconet.study.spectrum import Spectrum
@@ -56,7 +56,7 @@ def html(result: StudyResult) -> str:
     if spectrum_table:
         parts.append(section("Ranks in use", table(SPECTRUM_HEAD, spectrum_table)))
     parts.append(section("Conditions", table(("what", "value"), conditions(result))))
-    recipe = json.dumps(short_paths(result.recipe.model_dump(mode="json")), indent=2)
+    recipe = json.dumps(without_places(result.recipe).model_dump(mode="json"), indent=2)
     parts.append(tag("details", tag("summary", "the recipe"), tag("pre", recipe)))
     return page(f"{title} - reconet", *parts)
 
