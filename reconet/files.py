@@ -1,5 +1,6 @@
 """Writing files so that nobody ever reads half of one."""
 
+import errno
 import glob
 import os
 import tempfile
@@ -49,12 +50,21 @@ def remove_strays(path: Path) -> None:
         stray.unlink(missing_ok=True)
 
 
-def check_folder(path: Path, option: str = "--out") -> None:
-    """A folder is to be written to `path`: say that it cannot be before anything is computed."""
+def check_folder(
+    path: Path, ours: Callable[[Path], bool] = lambda folder: True, option: str = "--out"
+) -> None:
+    """A folder is to be written to `path`: say that it cannot be before anything is computed.
+
+    One that is there and not empty is renewed if it is `ours`, and else refused.
+    """
     present = next((place for place in (path, *path.absolute().parents) if place.exists()), path)
     if present.exists() and not present.is_dir():
         why = "" if present == path else f"{path} cannot be made: "
         raise OutputError(f"{option} names a folder; {why}{present} is a file.")
+    if not os.access(present, os.W_OK | os.X_OK):
+        raise OutputError(f"cannot write {path}: {os.strerror(errno.EACCES)}.")
+    if path.is_dir() and any(path.iterdir()) and not ours(path):
+        raise OutputError(f"{path} is there and holds other things; name another {option}.")
 
 
 def write_text(path: Path, text: str) -> None:

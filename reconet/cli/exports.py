@@ -101,8 +101,10 @@ def share(
       reconet share runs/voc --out shared/voc --licence apache-2.0
       reconet share runs/voc --out shared/voc --push somebody/reconet-voc
     """
-    from reconet.share import push_folder, write_folder
+    from reconet.share import check_hub_id, push_folder, write_folder
 
+    if push is not None:
+        check_hub_id(push)
     folder = write_folder(run, out, licence=licence, name=name)
     if licence is None:
         typer.echo(
