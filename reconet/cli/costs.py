@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from reconet.cli.common import Json, Set, parse_size, report, resolve
+from reconet.cli.common import Json, Set, parse_size, resolve
+from reconet.cli.shown import print_result
 from reconet.errors import RecipeError, pick
 
 
@@ -51,7 +52,7 @@ def cost(
 
         rows, heads = paper_rows(), head_costs()
         claims = paper_claims(rows, heads)
-        report(
+        print_result(
             {
                 "rows": [asdict(row) for row in rows],
                 "heads": [asdict(head) for head in heads],
@@ -78,4 +79,4 @@ def cost(
     shown = [tables_bench.model_table(f"{name}, {where}", one) for name, one in costs.items()]
     if len(costs) > 1:
         shown = [tables_bench.models_table(where, costs)]
-    report(values, shown, as_json)
+    print_result(values, shown, as_json)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reconet.cli.common import Device, Json, Root, busy, counted, report
-from reconet.cli.runs import Run
+from reconet.cli.common import Device, Json, Root, Run
+from reconet.cli.shown import bar, busy, print_result
 from reconet.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def explain(
         result = explain_picture(
             run, image, ranks=ranks, point=at, out=out, root=root, device=device
         )
-    report(
+    print_result(
         {"directory": str(result.directory)} | result.values,
         [*map(Text, result.findings), Text(str(result.directory / PAGE))],
         as_json,
@@ -106,12 +106,10 @@ def prune(
       reconet prune runs/first --rank 4,8,16 --out runs/pruned --json
       reconet train runs/voc-rank32/recipe.json --out runs/tuned
     """
-    from contextlib import ExitStack
-
     from reconet.prune import prune_run
 
     wanted = _ranks(rank)
-    with ExitStack() as bars:
+    with bar("prune") as shown:
         result = prune_run(
             run,
             wanted,
@@ -120,9 +118,9 @@ def prune(
             out=out,
             root=root,
             device=device,
-            progress=lambda text, total: bars.enter_context(counted(text))(total),
+            progress=lambda text, total: shown.count(total, text),
         )
-    report(result.as_dict(), [_prune_table(result), *result.directories], as_json)
+    print_result(result.as_dict(), [_prune_table(result), *result.directories], as_json)
 
 
 def _ranks(text: str) -> list[int]:

@@ -5,16 +5,13 @@ from typing import Annotated
 
 import typer
 
-from reconet.cli.common import Json, Root, counted, report
+from reconet.cli.common import Json, Root, Run
+from reconet.cli.shown import bar, note, print_result
 from reconet.errors import RecipeError
-
-Trained = Annotated[
-    Path, typer.Argument(metavar="RUN|CHECKPOINT", help="A run directory, or a .safetensors file.")
-]
 
 
 def export(
-    run: Trained,
+    run: Run,
     format: Annotated[
         str, typer.Option("--format", metavar="onnx|openvino|torch", help="What to write.")
     ] = "onnx",
@@ -54,8 +51,6 @@ def export(
     """
     if not int8 and (calibrate or split or score_on):
         raise RecipeError("--calibrate, --split and --score-on belong to --int8.")
-    from rich.console import Console
-
     from reconet import tables
     from reconet.export import Int8
     from reconet.export import export as export_network
@@ -63,22 +58,21 @@ def export(
     options = Int8(
         calibrate=calibrate, pictures=pictures, split=split, score_on=score_on, max_loss=max_loss
     )
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    with counted("score") as progress:
+    with bar("score") as shown:
         result = export_network(
             run,
             format=format,
             out=out,
             int8=options if int8 else None,
             root=root,
-            tell=console.print,
-            progress=progress,
+            tell=shown.line,
+            progress=shown.count,
         )
-    report(result.as_dict(), tables.export_tables(result), as_json)
+    print_result(result.as_dict(), tables.export_tables(result), as_json)
 
 
 def share(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    run: Run,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to write.")],
     licence: Annotated[
         str | None, typer.Option(metavar="ID", help="Of the weights, such as apache-2.0 or mit.")
@@ -107,10 +101,9 @@ def share(
         check_hub_id(push)
     folder = write_folder(run, out, licence=licence, name=name)
     if licence is None:
-        typer.echo(
-            "note: no licence is stated, so others may look but not use it; "
-            "--licence apache-2.0, for one, says what they may.",
-            err=True,
+        note(
+            "no licence is stated, so others may look but not use it; "
+            "--licence apache-2.0, for one, says what they may."
         )
     print(folder)
     if push is not None:
