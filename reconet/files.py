@@ -3,8 +3,10 @@
 import errno
 import glob
 import os
+import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -67,8 +69,49 @@ def check_folder(
         raise OutputError(f"{path} is there and holds other things; name another {option}.")
 
 
+def check_file(path: Path, ours: Callable[[Path], bool] = lambda file: True) -> None:
+    """The same for a file."""
+    if path.exists() and not path.is_file():
+        raise OutputError(f"--out names a file; {path} is there, and no ordinary file.")
+    check_folder(path.parent)
+    if path.is_file() and path.stat().st_size and not ours(path):
+        raise OutputError(f"{path} is there and something else; name another --out.")
+
+
+@contextmanager
+def made_beside(path: Path) -> Iterator[Path]:
+    """Where to make `path`, and what belongs to it, so that it can be looked at before it counts.
+
+    If all went well the files are put in place, in the order of their names; else what was there
+    before stays.
+    """
+    path = path.resolve()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}.") from error
+    try:
+        yield folder / path.name
+        for made in sorted(folder.iterdir()):
+            _move(made, path.with_name(made.name))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _move(made: Path, path: Path) -> None:
+    try:
+        os.replace(made, path)
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}.") from error
+
+
+def write_bytes(path: Path, data: bytes | memoryview) -> None:
+    write_atomic(path, lambda file: file.write(data))
+
+
 def write_text(path: Path, text: str) -> None:
-    write_atomic(path, lambda file: file.write(text.encode()))
+    write_bytes(path, text.encode())
 
 
 def _umask() -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reconet.errors import RecipeError
+from reconet.errors import RecipeError, pick
 
 if TYPE_CHECKING:
     from reconet.recipe import Recipe
@@ -44,6 +44,7 @@ Mode = Annotated[
 RelativeTo = Annotated[
     str | None, typer.Option(metavar="base_size|original", help="What a scale of 1 means.")
 ]
+LARGEST_SCALE = 16  # of recipe.Eval
 UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30, "": 1}
 
 
@@ -72,19 +73,31 @@ def eval_settings(
     """The options as settings of the recipe, which knows what they may be."""
     settings = []
     if scales is not None:
-        try:
-            settings.append(f"eval.scales={[float(scale) for scale in scales.split(',')]}")
-        except ValueError as error:
+        if not all(_is_scale(part) for part in scales.split(",")):
             raise RecipeError(
-                f"--scales takes numbers such as 0.75,1,1.25, got {scales!r}."
-            ) from error
+                f"--scales takes numbers above 0 and up to {LARGEST_SCALE}, such as 0.75,1,1.25, "
+                f"got {scales!r}."
+            )
+        settings.append(f"eval.scales={[float(scale) for scale in scales.split(',')]}")
     if flip is not None:
         settings.append(f"eval.flip={str(flip).lower()}")
     if mode is not None:
-        settings.append(f"eval.mode={mode}")
+        settings.append(f"eval.mode={_one_of(('whole', 'slide'), mode, '--mode')}")
     if relative_to is not None:
-        settings.append(f"eval.relative_to={relative_to}")
+        known = ("base_size", "original")
+        settings.append(f"eval.relative_to={_one_of(known, relative_to, '--relative-to')}")
     return settings
+
+
+def _is_scale(text: str) -> bool:
+    try:
+        return 0 < float(text) <= LARGEST_SCALE
+    except ValueError:
+        return False
+
+
+def _one_of(known: tuple[str, ...], name: str, option: str) -> str:
+    return pick({one: one for one in known}, name, option)
 
 
 def parse_amount(text: str, option: str, least: int = 1) -> int:

@@ -1,7 +1,7 @@
 """Verbs that hand a trained network on: to other programs, and to other people."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -25,14 +25,18 @@ def export(
         Path | None,
         typer.Option(metavar="DIR", help="Pictures to calibrate by; else the training split's."),
     ] = None,
-    pictures: Annotated[int, typer.Option(min=1, help="How many to calibrate by.")] = 64,
+    pictures: Annotated[
+        int | None, typer.Option(min=1, help="How many to calibrate by; by default 64.")
+    ] = None,
     split: Annotated[
         str | None, typer.Option(help="Split to score int8 on; by default the recipe's.")
     ] = None,
     score_on: Annotated[
         int | None, typer.Option(min=1, help="Pictures of it to score on; by default all.")
     ] = None,
-    max_loss: Annotated[float, typer.Option(help="Points of mIoU that int8 may cost.")] = 0.5,
+    max_loss: Annotated[
+        float | None, typer.Option(help="Points of mIoU that int8 may cost; by default 0.5.")
+    ] = None,
     root: Root = None,
     as_json: Json = False,
 ) -> None:
@@ -49,21 +53,27 @@ def export(
       reconet export runs/voc --format openvino --int8 --calibrate photos --max-loss 1
       reconet predict runs/voc/model.onnx street.jpg
     """
-    if not int8 and (calibrate or split or score_on):
-        raise RecipeError("--calibrate, --split and --score-on belong to --int8.")
+    given: dict[str, Any] = {
+        "calibrate": calibrate,
+        "pictures": pictures,
+        "split": split,
+        "score_on": score_on,
+        "max_loss": max_loss,
+    }
+    options = {name: value for name, value in given.items() if value is not None}
+    if options and not int8:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in options)
+        raise RecipeError(f"only with --int8: {names}.")
     from reconet import tables
     from reconet.export import Int8
     from reconet.export import export as export_network
 
-    options = Int8(
-        calibrate=calibrate, pictures=pictures, split=split, score_on=score_on, max_loss=max_loss
-    )
     with bar("score") as shown:
         result = export_network(
             run,
             format=format,
             out=out,
-            int8=options if int8 else None,
+            int8=Int8(**options) if int8 else None,
             root=root,
             tell=shown.line,
             progress=shown.count,

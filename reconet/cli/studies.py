@@ -75,7 +75,9 @@ def study(
     from reconet.study.run import default_jobs, make_plan, run_study
 
     resolved = resolve(recipe or (QUICK if quick else FULL), settings)
-    names = None if variants is None else [part.strip() for part in variants.split(",") if part]
+    names = None if variants is None else [v.strip() for v in variants.split(",") if v.strip()]
+    if names == []:
+        raise RecipeError(f"--variants takes names of `--list`, such as r1,r16, got {variants!r}.")
     plan = make_plan(name, resolved, seeds=seeds, variants=names, quick=quick)
     if show:
         values = [{"name": v.name, "about": v.about, "set": v.settings} for v in plan.variants]
