@@ -11,7 +11,7 @@ from PIL import Image as Pillow
 from torch import Tensor
 
 from reconet.cli import main
-from reconet.errors import DataError, RecipeError
+from reconet.errors import DataError, OutputError, RecipeError
 from reconet.explain import explain_picture, parse_point, ranks, side_by_side
 from reconet.explain.other import LOOKS, look
 from reconet.explain.source import find, folder_name, shown
@@ -196,6 +196,13 @@ def test_the_verb_writes_figures_and_a_page_that_asks_nobody(
     assert sum(values["lambda"]) == pytest.approx(1)
     assert len(values["shown"]) == 3
     assert values["ranks_that_carry_percent"]["norm"]["99"] == 4
+
+
+def test_a_folder_that_is_no_explanation_is_left_as_it_is(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "figure.png").write_text("mine")
+    with pytest.raises(OutputError, match="is there and holds other things"):
+        explain_picture(run, "val:1", out=tmp_path)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
 
 
 def test_the_verb_says_in_two_lines_what_it_found(

@@ -139,6 +139,17 @@ def test_all_folders_are_looked_at_before_anything_is_computed(
     assert "--out names a folder; " in capsys.readouterr().err
 
 
+def test_a_folder_of_a_former_pruning_is_written_again_unless_trained_in(tmp_path: Path) -> None:
+    run, out = make_run(tmp_path / "run"), tmp_path / "cut"
+    options = ["--pictures", "1", "--out", str(out)]
+    assert main(["prune", str(run), "--rank", "2,1", *options]) == 0
+    (out / "rank2" / BEST).unlink()
+    assert main(["prune", str(run), "--rank", "3,2", *options]) == 0
+    assert load_trained(out / "rank2").recipe.model.rank == 2
+    (out / "rank2" / "log.jsonl").touch()
+    assert main(["prune", str(run), "--rank", "3,2", *options]) == 2
+
+
 def test_the_verb_writes_a_network_that_other_verbs_take(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -270,6 +270,31 @@ def test_mistakes_are_one_line(
         assert message in err
 
 
+def test_a_place_that_a_report_cannot_have_is_told_before_anything_is_scored(
+    run: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("reconet.report.gather", lambda *a, **k: pytest.fail("scored"))
+    (tmp_path / "mine.html").write_text("<title>mine</title>")
+    for out, message in {
+        tmp_path / "mine.html": "is there and something else",
+        tmp_path / "mine.html" / "r.html": "is a file",
+    }.items():
+        code, _, err = report(capsys, run, "--out", out)
+        assert code == 2
+        assert message in err
+    assert (tmp_path / "mine.html").read_text() == "<title>mine</title>"
+
+
+def test_a_report_is_written_again(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        assert report(capsys, run, "--pictures=0", "--out", tmp_path / "r.html")[0] == 0
+
+
 def test_no_picture_is_no_problem(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
