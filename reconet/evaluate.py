@@ -80,7 +80,7 @@ def evaluate_run(
         recipe = change(network.recipe)
         data = recipe.data
         dataset = open_dataset(data.name, split or data.val_split, root or data.root, data.options)
-        _check(network, dataset, run)
+        check_classes(network.classes, dataset, run)
         submission = None
         if submit is not None:
             submission = open_submission(data.name, dataset.split, submit)
@@ -192,13 +192,14 @@ def confusion_of(
     return world.total(count_kk)
 
 
-def _check(network: Network, dataset: Dataset, run: Path) -> None:
-    known, there = network.classes, dataset.info.classes
+def check_classes(known: tuple[str, ...], dataset: Dataset, whose: str | Path) -> None:
+    """A network's answers mean something on a dataset only if it has the classes that it knows."""
+    there = dataset.info.classes
     if known == there:
         return
     differ = next((f"{a!r} is {b!r}" for a, b in zip(known, there, strict=False) if a != b), "")
     raise DataError(
-        f"{run} knows {len(known)} classes and {dataset.info.name} has {len(there)} others"
+        f"{whose} knows {len(known)} classes and {dataset.info.name} has {len(there)} others"
         f"{f' (the first: {differ})' if differ else ''}."
     )
 

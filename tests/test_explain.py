@@ -14,8 +14,8 @@ from reconet.cli import main
 from reconet.errors import DataError, OutputError, RecipeError
 from reconet.explain import explain_picture, parse_point, ranks, side_by_side
 from reconet.explain.other import LOOKS, look
-from reconet.explain.source import find, folder_name, shown
-from reconet.inside import look_inside, reconstruction
+from reconet.explain.source import find, folder_name
+from reconet.inside import look_inside, reconstruction, shown
 from reconet.models.context.reconet import Factors
 from reconet.models.segmenter import Segmenter, build_model, create_model
 from reconet.models.trained import BEST, save_trained

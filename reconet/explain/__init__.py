@@ -20,7 +20,7 @@ from reconet.errors import RecipeError
 from reconet.explain import draw, other, page, ranks, source
 from reconet.explain.scene import Scene, answer, labels, lead
 from reconet.files import check_folder, write_bytes, write_text
-from reconet.inside import look_inside, reconstruction
+from reconet.inside import look_inside, reconstruction, shown
 from reconet.models.context.reconet import RecoNet
 from reconet.models.layers import resize
 from reconet.models.trained import load_trained
@@ -68,7 +68,7 @@ def explain_picture(
     with_ranks = isinstance(model.context, RecoNet)
     _check_options(trained.recipe.model.context, with_ranks, ranks, point)
     found = source.find(picture, trained.recipe, trained.classes, root)
-    seen_bchw = source.shown(found.image_hwc, trained.recipe).to(pick_device(device))
+    seen_bchw = shown(found.image_hwc, trained.recipe).to(pick_device(device))
     with torch.no_grad():
         said_bkij = model.coarse(seen_bchw)
         size = (found.image_hwc.shape[0], found.image_hwc.shape[1])

@@ -18,11 +18,10 @@ from reconet.data.dataset import Dataset
 from reconet.engine.checkpoint import LAST
 from reconet.engine.rundir import LOG, RECIPE
 from reconet.errors import DataError, OutputError, RecipeError
-from reconet.evaluate import confusion_of
-from reconet.explain.source import shown
+from reconet.evaluate import check_classes, confusion_of
 from reconet.figures import score_figures
 from reconet.files import check_folder
-from reconet.inside import reconstruction
+from reconet.inside import reconstruction, shown
 from reconet.models.trained import BEST, Trained, load_trained, save_again
 from reconet.protocol import Protocol
 from reconet.prune.cut import best_ranks, cut, importance
@@ -101,8 +100,7 @@ def spread(length: int, count: int) -> list[int]:
 def _open(before: Trained, split: str, root: Path | None, run: Path) -> Dataset:
     data = before.recipe.data
     dataset = open_dataset(data.name, split, root or data.root, data.options)
-    if dataset.info.classes != before.classes:
-        raise DataError(f"{run} knows other classes than {data.name} has.")
+    check_classes(before.classes, dataset, run)
     if len(dataset) == 0:
         raise DataError(f"{data.name} has no pictures in split {split!r}.")
     return dataset
