@@ -1,6 +1,7 @@
 """Explanations: the numbers against slow versions, the files, and what users get wrong."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ from reconet.cli import main
 from reconet.errors import DataError, OutputError, RecipeError
 from reconet.explain import explain_picture, parse_point, ranks, side_by_side
 from reconet.explain.other import LOOKS, look
+from reconet.explain.page import nearly_constant
 from reconet.explain.source import find, folder_name
 from reconet.inside import look_inside, reconstruction, shown
 from reconet.models.context.reconet import Factors
 from reconet.models.segmenter import Segmenter, build_model, create_model
-from reconet.models.trained import BEST, save_trained
+from reconet.models.trained import BEST, load_trained, save_trained
 from reconet.predict import Predictor
 from reconet.recipe import Recipe, apply_overrides
 from reconet.recipes import find as find_recipe
@@ -248,11 +250,15 @@ def test_what_cannot_be_looked_into_is_explained(run: Path) -> None:
             look_inside(model, wrong)  # type: ignore[arg-type]
 
 
-def test_a_nearly_constant_attention_is_called_so(run: Path) -> None:
-    result = explain_picture(run, "val:0", out=run / "other")
-    spread = result.values["liveness"]["attention_spread"]
-    text = (run / "other" / "explain.html").read_text()
-    assert ("nearly constant" in text) == (spread < 0.1)
+def test_a_nearly_constant_attention_is_called_so_and_a_lively_one_is_not(run: Path) -> None:
+    trained = load_trained(run)
+    image_hwc = np.random.default_rng(0).integers(0, 256, (64, 80, 3), np.uint8)
+    inside = look_inside(trained.model, shown(image_hwc, trained.recipe))
+    anatomy = ranks.anatomy(inside, (0,))
+    for spread, said in [(0.01, True), (0.5, False)]:
+        liveness = anatomy.liveness._replace(attention_spread=spread, lambda_spread=1.0)
+        notes = nearly_constant(replace(anatomy, liveness=liveness))
+        assert ["nearly constant" in note for note in notes] == [True] * said
 
 
 def test_names_from_elsewhere_cannot_become_markup(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from reconet.cli import main
-from reconet.cli.explains import _ratio
 from reconet.inside import look_inside, reconstruction
 from reconet.models.segmenter import build_model
 from reconet.models.trained import BEST, Trained, load_trained
@@ -17,6 +16,7 @@ from reconet.prune.cut import best_ranks, cut, importance
 from reconet.prune.measure import in_turns
 from reconet.recipe import apply_overrides
 from reconet.recipes import find
+from reconet.tables import ratio
 from tests.test_explain import make_run
 
 KEPT = (0, 2, 3)
@@ -120,7 +120,7 @@ def test_times_are_ratios_to_the_first() -> None:
 def test_a_time_that_may_be_noise_is_marked(
     median: float, extent: tuple[float, float], text: str
 ) -> None:
-    assert _ratio(median, extent) == text
+    assert ratio(median, extent) == text
 
 
 def test_all_folders_are_looked_at_before_anything_is_computed(

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from reconet.models.segmenter import build_model
 from reconet.models.trained import BEST, save_trained
 from reconet.recipe import Recipe, apply_overrides
 from reconet.recipes import find
-from reconet.report import run_names
+from reconet.report import run_names, sections
 from reconet.report.charts import (
     Scale,
     Series,
@@ -30,7 +31,7 @@ from reconet.report.charts import (
     tick_text,
     ticks,
 )
-from reconet.report.gather import settings
+from reconet.report.gather import Answers, Gathered, settings
 from reconet.report.markup import Markup, join, tag
 from reconet.report.matrix import matrix, mistakes, shares
 from reconet.report.pictures import VOID, WRONG, errors, view
@@ -293,6 +294,27 @@ def test_a_report_is_written_again(
 ) -> None:
     for _ in range(2):
         assert report(capsys, run, "--pictures=0", "--out", tmp_path / "r.html")[0] == 0
+
+
+def test_a_dataset_is_shown_with_the_scores_that_it_is_quoted_by() -> None:
+    figures = {"miou": 0.25, "challenge": 0.375, "pixel_accuracy": 0.5}
+    answers = Answers(
+        step=1,
+        classes=("a",),
+        palette=((0, 0, 0),),
+        count_kk=np.ones((1, 1), np.int64),
+        figures=figures,
+        iou=(0.25,),
+        views=(),
+        protocol="whole",
+        pictures=1,
+    )
+    own = Gathered(name="own", directory=Path("a"), recipe=tiny(), log=(), answers=answers)
+    none = replace(own, name="none", answers=None)
+    for text in (sections.tiles(own), sections.scores_table([own, none])):
+        assert "challenge score" in text
+        assert "37.5" in text
+        assert "59 classes" not in text
 
 
 def test_no_picture_is_no_problem(

@@ -37,7 +37,6 @@ class Explanation:
     """What was written where, and the numbers in it."""
 
     directory: Path
-    figures: tuple[str, ...]
     findings: tuple[str, ...]  # lines for a terminal
     values: dict[str, Any]
 
@@ -88,7 +87,6 @@ def explain_picture(
         write_bytes(directory / name, png)
     return Explanation(
         directory=directory,
-        figures=tuple(figures),
         findings=(answer(scene), findings),
         values={"picture": found.name, "context": trained.recipe.model.context}
         | {"right": scene.right()}

@@ -56,10 +56,6 @@ class StudyResult:
     missing: tuple[str, ...]  # cells that are not there, and why
     out: Path
 
-    @property
-    def complete(self) -> bool:
-        return not self.missing
-
 
 def gather(study: Study, recipe: Recipe, cells: Sequence[Cell], out: Path) -> StudyResult:
     found = {cell.name: read_result(cell.directory) for cell in cells}

@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from PIL import Image
+from torch.export import ExportedProgram
 
 from reconet.cli import main
 from reconet.data import open_dataset
@@ -53,9 +54,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def exported(run: Path) -> dict[str, Path]:
+def program(run: Path) -> ExportedProgram:
+    return trace(load_trained(run).model, output_stride=8)
+
+
+@pytest.fixture(scope="module")
+def exported(run: Path, program: ExportedProgram) -> dict[str, Path]:
     """As `export` makes them, but traced once; OpenVINO's from the same ONNX."""
-    program = trace(load_trained(run).model, output_stride=8)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("reconet.export.trace", lambda model, output_stride: program)
         paths = {name: export(run, format=name).path for name in ("onnx", "torch")}
@@ -299,8 +304,13 @@ def test_an_export_that_disagrees_is_an_error() -> None:
 
 @pytest.mark.parametrize("name", ["torch", "openvino"])
 def test_an_export_that_disagrees_leaves_the_one_before_it(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    run: Path,
+    program: ExportedProgram,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
 ) -> None:
+    monkeypatch.setattr("reconet.export.trace", lambda model, output_stride: program)
     path = tmp_path / f"a{FORMATS[name].suffix}"
     path.write_text("the one before")
     path.with_suffix(".bin").write_text("its weights")
