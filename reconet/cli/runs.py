@@ -40,7 +40,7 @@ def train(
     ] = False,
     device: Device = "auto",
 ) -> None:
-    """Train a recipe. Ctrl-C saves and stops; --resume goes on, bit for bit as without the stop.
+    """Train a recipe. Ctrl-C saves and stops; --resume goes on from there.
 
     \b
     Examples:
