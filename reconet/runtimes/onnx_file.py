@@ -26,7 +26,12 @@ def open_onnx(source: Path, outputs: Sequence[str]) -> tuple[Mapping[str, str], 
         settings = onnxruntime.SessionOptions()
         settings.intra_op_num_threads = torch.get_num_threads()
         settings.log_severity_level = 3
-        session = onnxruntime.InferenceSession(data, settings, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(
+            data,
+            settings,
+            providers=["CPUExecutionProvider"],
+            enable_fallback=0,  # to the same provider, with a word on stdout
+        )
     except CheckpointError:
         raise
     except Exception as error:  # protobuf and the runtime raise nearly anything
