@@ -1,6 +1,5 @@
 """Scores of a network on a dataset: one confusion matrix over all pictures and all processes."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ from reconet.data import open_dataset
 from reconet.data.dataset import Dataset, has_labels
 from reconet.data.loader import Skipped, samples
 from reconet.errors import DataError, ReconetError
-from reconet.figures import benchmark_scores, score_figures
+from reconet.figures import benchmark_scores, plain, score_figures
 from reconet.inference import Forward, labels
 from reconet.metrics import confusion
 from reconet.models.segmenter import Segmenter
@@ -52,12 +51,8 @@ class Evaluation:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON, which has no NaN."""
-        plain = {key: value for key, value in vars(self).items() if key != "count_kk"}
-        return plain | {"figures": _without_nan(self.figures), "iou": _without_nan(self.iou)}
-
-
-def _without_nan(values: dict[str, float]) -> dict[str, float | None]:
-    return {name: None if math.isnan(value) else value for name, value in values.items()}
+        values = {key: value for key, value in vars(self).items() if key != "count_kk"}
+        return {key: plain(value) for key, value in values.items()}
 
 
 def evaluate_run(
@@ -90,8 +85,7 @@ def evaluate_run(
                 "predictions for the test server."
             )
         protocol = Protocol.of(recipe.eval, data)
-        mine = len(range(world.rank, len(dataset), world.size))
-        tick = progress(mine) if progress and world.leads else None
+        tick = progress(world.part_of(len(dataset))) if progress and world.leads else None
         count_kk = confusion_of(
             network.forward,
             len(network.classes),
@@ -192,6 +186,12 @@ def confusion_of(
     return world.total(count_kk)
 
 
+def nothing_scored(dataset: Dataset) -> DataError:
+    """For a confusion matrix that is empty."""
+    where = f"{dataset.info.name} {dataset.split}"
+    return DataError(f"{where} has no labelled pixel to score against.")
+
+
 def _check(network: Network, dataset: Dataset, run: Path) -> None:
     known, there = network.classes, dataset.info.classes
     if known == there:
@@ -218,7 +218,7 @@ def _evaluation(
         iou_k = benchmark_scores(count_kk, name, classes).iou_k
         iou = dict(zip(classes, iou_k.tolist(), strict=True))
     elif sent is None:
-        raise DataError(f"{name} {dataset.split} has no labelled pixel to score against.")
+        raise nothing_scored(dataset)
     return Evaluation(
         dataset=name,
         split=dataset.split,

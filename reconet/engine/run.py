@@ -15,7 +15,7 @@ from torch import Tensor
 
 from reconet.cpu import make_bf16_safe
 from reconet.data import open_dataset
-from reconet.data.dataset import Dataset, share_pictures
+from reconet.data.dataset import Dataset, has_labels, share_pictures
 from reconet.data.loader import Skipped, batches
 from reconet.data.order import steps_per_epoch
 from reconet.data.transforms import Geometry
@@ -28,7 +28,7 @@ from reconet.engine.rundir import Log, enter, locked
 from reconet.engine.stop import StopSwitch, signals
 from reconet.engine.train import State, Step, agreed, train
 from reconet.errors import DataError, OutputError, RecipeError, ReconetError, TrainingError
-from reconet.evaluate import StoppedError, evaluate
+from reconet.evaluate import StoppedError, evaluate, nothing_scored
 from reconet.figures import benchmark_scores, score_figures
 from reconet.models.liveness import mean_liveness, watched
 from reconet.models.segmenter import build_model
@@ -103,6 +103,7 @@ class _Run:
         self.recipe, self.directory, self.world = recipe, directory, world
         self.train_set = _open(recipe, recipe.data.train_split)
         self.val_set = _open(recipe, recipe.data.val_split)
+        _check_labels(self.train_set, self.val_set)
         self.seen_in_training = share_pictures(self.train_set, self.val_set)
         self.steps = total_steps(recipe, len(self.train_set))
         _check_precision(recipe, world)
@@ -229,7 +230,8 @@ class _Run:
     def _scores(self) -> tuple[dict[str, float], Tensor]:
         model, data, info = self.state.best_model, self.recipe.data, self.val_set.info
         skipped: list[Skipped] = []
-        with watched(model.context) as seen, self.display.validation(len(self.val_set)) as tick:
+        mine = self.world.part_of(len(self.val_set))
+        with watched(model.context) as seen, self.display.validation(mine) as tick:
             count_kk = evaluate(
                 model,
                 self.val_set,
@@ -240,6 +242,7 @@ class _Run:
                 on_skip=skipped.append if data.on_error == "skip" else None,
                 stop=self.stop,
             )
+        self.world.agree(None if count_kk.any() else nothing_scored(self.val_set))
         figures = score_figures(count_kk, info.name, info.classes)
         if self.seen_in_training:
             figures["seen_in_training"] = True
@@ -336,6 +339,12 @@ def make_state(recipe: Recipe, num_classes: int, world: World, *, fresh: bool) -
 def _open(recipe: Recipe, split: str) -> Dataset:
     data = recipe.data
     return open_dataset(data.name, split, data.root, data.options)
+
+
+def _check_labels(*splits: Dataset) -> None:
+    for split in splits:
+        if not has_labels(split):
+            raise DataError(f"{split.info.name} {split.split} has no labels to learn or score by.")
 
 
 def _check_precision(recipe: Recipe, world: World) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 from reconet import recipe as recipes
 from reconet.engine.checkpoint import LAST
 from reconet.errors import OutputError, TrainingError
+from reconet.figures import plain
 from reconet.files import remove_strays, write_text
 from reconet.models.trained import BEST
 from reconet.recipe import Recipe
@@ -85,12 +86,12 @@ class Log:
         """Forget every line after `step`: what they tell will happen again, and the same."""
         self._path = directory / LOG
         kept = [line for line in read_log(directory) if line["step"] <= step]
-        write_text(self._path, "".join(json.dumps(line) + "\n" for line in kept))
+        write_text(self._path, "".join(_text(line) for line in kept))
 
     def write(self, **figures: Any) -> None:
         try:
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(figures) + "\n")
+                file.write(_text(figures))
         except OSError as error:
             raise OutputError(f"cannot write {self._path}: {error.strerror}.") from error
 
@@ -100,6 +101,10 @@ def read_log(directory: Path) -> list[dict[str, Any]]:
     path = directory / LOG
     text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
     return [line for line in map(_line, text.splitlines()) if line is not None]
+
+
+def _text(line: dict[str, Any]) -> str:
+    return json.dumps(plain(line)) + "\n"
 
 
 def _line(text: str) -> dict[str, Any] | None:
