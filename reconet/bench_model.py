@@ -10,7 +10,6 @@ All make labels of the picture's size from a uint8 picture. What cannot be done 
 its reason.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -37,6 +36,7 @@ from reconet.recipe import Data, Model, Recipe, Train
 from reconet.runtime import fastest, in_use, network_of
 from reconet.runtimes import LABELS, open_file
 from reconet.runtimes.openvino_file import open_openvino
+from reconet.turns import over, turns
 
 EAGER = "eager fp32"
 CALIBRATION = 8  # pictures: a benchmark is about speed; `reconet export --int8` takes more
@@ -122,24 +122,21 @@ def _prepare(bench: Bench, chosen: Sequence[str]) -> tuple[dict[str, Labels], li
 def _measure(
     calls: Mapping[tuple[str, str], Labels], image_bchw: Tensor, rounds: int
 ) -> list[ModelBench]:
-    seconds: dict[tuple[str, str], list[float]] = {key: [] for key in calls}
     said: dict[tuple[str, str], Tensor] = {}
-    for number in range(rounds + 1):
-        for key, call in calls.items():
-            start = time.perf_counter()
-            said[key] = call(image_bchw)
-            if number > 0:
-                seconds[key].append(time.perf_counter() - start)
+
+    def call(key: tuple[str, str]) -> None:
+        said[key] = calls[key](image_bchw)
+
+    seconds = turns({key: partial(call, key) for key in calls}, rounds)
     results = []
     for (network, way), took in seconds.items():
-        base = seconds[network, EAGER]
         same = said[network, way] == said[network, EAGER]
         results.append(
             ModelBench(
                 network=network,
                 way=way,
                 images_per_second=len(image_bchw) / median(took),
-                over_eager=median(b / t for b, t in zip(base, took, strict=True)),
+                over_eager=median(over(seconds[network, EAGER], took)),
                 agreement=same.double().mean().item(),
             )
         )
