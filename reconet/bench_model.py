@@ -22,7 +22,7 @@ from torch import Tensor
 
 from reconet.cpu import make_bf16_safe
 from reconet.data.scenes import CLASSES, PALETTE
-from reconet.errors import ReconetError, pick
+from reconet.errors import ReconetError, first_line, pick
 from reconet.export.graph import about_of, trace
 from reconet.export.int8 import quantise
 from reconet.export.pictures import Pictures, batch_of, of_recipe
@@ -113,7 +113,7 @@ def _prepare(bench: Bench, chosen: Sequence[str]) -> tuple[dict[str, Labels], li
             runs[way](bench.image_bchw)
         except (ReconetError, RuntimeError, OSError) as error:
             runs.pop(way, None)
-            reason = str(error).strip().splitlines()[0] if str(error) else type(error).__name__
+            reason = first_line(error)
             network = bench.trained.recipe.model.context
             missing.append(ModelBench(network=network, way=way, reason=reason))
     return runs, missing

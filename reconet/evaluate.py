@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reconet.data import open_dataset
+from reconet.data import open_split
 from reconet.data.dataset import Dataset, has_labels
 from reconet.data.loader import Skipped, samples
 from reconet.errors import DataError, ReconetError
@@ -74,7 +74,7 @@ def evaluate_run(
         network = open_network(run, world.device)
         recipe = change(network.recipe)
         data = recipe.data
-        dataset = open_dataset(data.name, split or data.val_split, root or data.root, data.options)
+        dataset = open_split(data, split or data.val_split, root)
         _check(network, dataset, run)
         submission = None
         if submit is not None:

@@ -25,6 +25,7 @@ from reconet.errors import RecipeError, unknown
 from reconet.files import write_text
 
 FORMAT = 1
+FILE = "recipe.json"  # in a run directory
 Fraction = Annotated[float, Field(ge=0, le=1)]
 # Strict, since true would else be 1; bounded, since no machine has room for more.
 Count = Annotated[int, Field(gt=0, le=10**9, strict=True)]

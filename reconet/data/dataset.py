@@ -101,9 +101,15 @@ def has_labels(dataset: Dataset) -> bool:
 
 def spread(dataset: Dataset, count: int) -> Iterator[Sample]:
     """Pictures spread evenly over a split, to look at; one that cannot be read is left out."""
-    for index in np.linspace(0, len(dataset) - 1, min(count, len(dataset))).astype(int):
+    for index in spread_indices(len(dataset), count):
         with suppress(DataError):
-            yield dataset[int(index)]
+            yield dataset[index]
+
+
+def spread_indices(length: int, count: int) -> list[int]:
+    """So many numbers below `length`, evenly over it; all of them if there are fewer."""
+    indices: list[int] = np.linspace(0, length - 1, min(count, length)).astype(int).tolist()
+    return indices
 
 
 def share_pictures(one: Dataset, other: Dataset) -> bool:

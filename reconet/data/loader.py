@@ -31,7 +31,7 @@ from torch.utils import data as torch_data
 from reconet.data.dataset import Dataset, Sample
 from reconet.data.order import AUGMENT, Plan, Slot, random_stream
 from reconet.data.transforms import Geometry, cut, void
-from reconet.errors import DataError, ReconetError
+from reconet.errors import DataError, ReconetError, first_line
 
 T = TypeVar("T")
 OnError = Literal["raise", "skip"]
@@ -287,7 +287,3 @@ def as_it_is(item: T) -> T:
 def start_worker(number: int) -> None:
     """Workers are the parallelism: DataLoader gives each one torch thread, and this no cv2 pool."""
     cv2.setNumThreads(0)
-
-
-def first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from reconet.cpu import make_bf16_safe
-from reconet.data import open_dataset
+from reconet.data import open_split
 from reconet.data.dataset import Dataset, has_labels, share_pictures
 from reconet.data.loader import Skipped, batches
 from reconet.data.order import steps_per_epoch
@@ -101,8 +101,8 @@ class _Run:
 
     def __init__(self, recipe: Recipe, directory: Path, world: World, *, goes_on: bool) -> None:
         self.recipe, self.directory, self.world = recipe, directory, world
-        self.train_set = _open(recipe, recipe.data.train_split)
-        self.val_set = _open(recipe, recipe.data.val_split)
+        self.train_set = open_split(recipe.data, recipe.data.train_split)
+        self.val_set = open_split(recipe.data, recipe.data.val_split)
         _check_labels(self.train_set, self.val_set)
         self.seen_in_training = share_pictures(self.train_set, self.val_set)
         self.steps = total_steps(recipe, len(self.train_set))
@@ -334,11 +334,6 @@ def make_state(recipe: Recipe, num_classes: int, world: World, *, fresh: bool) -
     scaler = torch.amp.GradScaler(world.device.type, enabled=recipe.train.precision == "fp16")
     optimizer = make_optimizer(model, recipe.optim)
     return State(model=model, optimizer=optimizer, scaler=scaler, ema=ema)
-
-
-def _open(recipe: Recipe, split: str) -> Dataset:
-    data = recipe.data
-    return open_dataset(data.name, split, data.root, data.options)
 
 
 def _check_labels(*splits: Dataset) -> None:

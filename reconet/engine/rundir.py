@@ -24,7 +24,7 @@ from reconet.files import remove_strays, write_text
 from reconet.models.trained import BEST
 from reconet.recipe import Recipe
 
-RECIPE, LOG, LOCK = "recipe.json", "log.jsonl", ".lock"
+LOG, LOCK = "log.jsonl", ".lock"
 # Where the files are and how many processes read them changes nothing about the result.
 MAY_CHANGE = frozenset({"data.root", "data.workers"})
 
@@ -50,8 +50,8 @@ def locked(directory: Path) -> Iterator[None]:
 
 def enter(directory: Path, recipe: Recipe, *, resume: bool) -> bool:
     """Start a run, or go on with it: True if there is a checkpoint to go on from."""
-    path = directory / RECIPE
-    for name in (RECIPE, LOG, LAST, BEST):
+    path = directory / recipes.FILE
+    for name in (recipes.FILE, LOG, LAST, BEST):
         remove_strays(directory / name)
     if path.exists() and not (directory / LAST).exists() and not read_log(directory):
         recipes.write(recipe, path)  # a start that failed has left nothing to lose

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from reconet.errors import CheckpointError
+from reconet.errors import CheckpointError, first_line
 from reconet.models.backbone import ResNet
 
 # What weights="imagenet" means. timm's "s" networks have the deep stem; "tv" are torchvision's.
@@ -95,7 +95,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
             f"{path} is no plain file of tensors (damaged, or it holds code, which is never run)."
         ) from error
     except Exception as error:  # both parsers raise nearly anything about bytes they do not expect
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = first_line(error)
         raise CheckpointError(f"cannot read the weights {path}: {reason}.") from error
     if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
         content = content["state_dict"]
