@@ -10,7 +10,7 @@ import torch
 from reconet.cpu import make_bf16_safe
 from reconet.data import open_dataset
 from reconet.data.loader import Batch, batches
-from reconet.engine.run import geometry, make_state
+from reconet.engine.setup import geometry, make_state
 from reconet.engine.train import Step, train
 from reconet.errors import TrainingError
 from reconet.recipe import Recipe, apply_overrides

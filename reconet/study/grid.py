@@ -105,7 +105,7 @@ def check(cells: Sequence[Cell]) -> int:
     open_split(data, data.val_split)
     import torch
 
-    from reconet.engine.run import total_steps
+    from reconet.engine.setup import total_steps
 
     with torch.device("meta"):
         for cell in {cell.variant.name: cell for cell in cells}.values():

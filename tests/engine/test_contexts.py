@@ -9,8 +9,8 @@ import torch
 
 from reconet.data import open_dataset
 from reconet.data.loader import Batch, batches
-from reconet.engine.run import geometry, make_state
 from reconet.engine.rundir import read_log
+from reconet.engine.setup import geometry, make_state
 from reconet.engine.train import State, train
 from reconet.models.context import CONTEXTS
 from reconet.models.context.emanet import EMANet

@@ -6,7 +6,7 @@ import torch
 import reconet.engine.memory
 from reconet.cost import model_cost
 from reconet.engine.memory import memory_warning
-from reconet.engine.run import make_state
+from reconet.engine.setup import make_state
 from reconet.recipe import apply_overrides
 from reconet.recipes import find
 from reconet.world import World

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from reconet.data.loader import Batch
 from reconet.engine.checkpoint import Progress, load_last, run_weights, save_last
 from reconet.engine.optim import Ema, make_optimizer, set_lr
-from reconet.engine.run import make_state, total_steps
+from reconet.engine.setup import make_state, total_steps
 from reconet.engine.train import State, seed_step, train
 from reconet.errors import CheckpointError, RecipeError, TrainingError
 from reconet.models.segmenter import build_model
