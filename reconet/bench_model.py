@@ -32,7 +32,7 @@ from reconet.models.context import CONTEXTS
 from reconet.models.layers import resize
 from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.trained import Trained
-from reconet.recipe import Data, Model, Recipe, Train
+from reconet.recipe import Data, Model, Recipe, Train, with_context
 from reconet.runtime import fastest, in_use, network_of
 from reconet.runtimes import LABELS, open_file
 from reconet.runtimes.openvino_file import open_openvino
@@ -230,9 +230,8 @@ WAYS: dict[str, Callable[[Bench], Labels]] = {
 
 
 def _other(trained: Trained, context: str) -> Trained:
-    """Another method on the same backbone; the options of one context mean nothing to another."""
-    model = trained.recipe.model.model_copy(update={"context": context, "options": {}})
-    recipe = trained.recipe.model_copy(update={"model": model})
+    """Another method on the same backbone."""
+    recipe = with_context(trained.recipe, context)
     network = build_model(recipe, len(trained.classes), pretrained=False).eval()
     return replace(trained, model=network, recipe=recipe)
 
