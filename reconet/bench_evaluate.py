@@ -26,7 +26,7 @@ from reconet.inference import labels
 from reconet.metrics import confusion, scores
 from reconet.models.layers import resize
 from reconet.models.segmenter import Segmenter, create_model
-from reconet.protocol import Protocol, windows
+from reconet.protocol import Protocol, starts
 from reconet.runtime import in_use
 from reconet.turns import over, turns
 
@@ -163,6 +163,15 @@ def _slide(
         sum_bkhw[:, :, rows, columns] += said_bkhw
         count_hw[rows, columns] += 1
     return (sum_bkhw / count_hw)[:, :, :height, :width]
+
+
+def windows(
+    size: tuple[int, int], crop: tuple[int, int], stride: tuple[int, int]
+) -> list[tuple[slice, slice]]:
+    """Rows and columns of windows that cover a picture of `size`. One smaller than the crop gets
+    one window, which is larger than it and will be padded."""
+    tops, lefts = (starts(*axis) for axis in zip(size, crop, stride, strict=True))
+    return [(slice(y, y + crop[0]), slice(x, x + crop[1])) for y in tops for x in lefts]
 
 
 @torch.no_grad()

@@ -133,11 +133,10 @@ class Buffers:
     def make(cls, plan: Plan, geometry: Geometry, workers: int) -> "Buffers":
         places = PREFETCH * workers + 3
         shape = (places, plan.batch // plan.world, *geometry.crop)
-        if workers:
-            need_shared_memory(4 * math.prod(shape), workers)
         image_nbhwc = torch.empty((*shape, 3), dtype=torch.uint8)
         label_nbhw = torch.empty(shape, dtype=torch.uint8)
         if workers:
+            need_shared_memory(4 * math.prod(shape), workers)
             image_nbhwc.share_memory_()
             label_nbhw.share_memory_()
         return cls(image_nbhwc, label_nbhw)

@@ -6,8 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from reconet.models.layers import resize
-
-IGNORE = 255
+from reconet.void import IGNORE
 
 
 def side_loss(logits_bkhw: Tensor, label_bhw: Tensor) -> Tensor:

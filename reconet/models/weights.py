@@ -45,23 +45,13 @@ class LoadReport:
         return not (self.missing or self.unexpected or self.other_shape)
 
 
-class MisfitError(CheckpointError):
-    """Weights of another network; `report` accounts for every key."""
-
-    def __init__(self, message: str, report: LoadReport) -> None:
-        super().__init__(message)
-        self.report = report
-
-
 def load_backbone(net: ResNet, source: str) -> LoadReport:
     """Load weights into `net`, completely or not at all."""
     path = _find(net, source)
     state = _clean(read_tensors(path))
     report = compare(net.state_dict(), state)
     if not report.fits:
-        raise MisfitError(
-            f"{source} does not fit {net.name}: {_explain(report, net, state)}.", report
-        )
+        raise CheckpointError(f"{source} does not fit {net.name}: {_explain(report, net, state)}.")
     broken = [key for key in report.loaded if not _is_number(state[key])]
     if broken:
         raise CheckpointError(f"{source}: {broken[0]} holds values that are no finite numbers.")
