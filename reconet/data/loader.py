@@ -91,7 +91,7 @@ def batches(
     )
     buffers = Buffers.make(plan, geometry, workers)
     maker = BatchMaker(dataset, geometry, seed, on_error, buffers, void("", geometry))
-    return (maker.buffers.take(made, keep) for made in run(maker, enumerate(plan), workers))
+    return (maker.buffers.take(made, keep) for made in produce(maker, enumerate(plan), workers))
 
 
 def samples(
@@ -106,7 +106,7 @@ def samples(
 
     With on_error="skip" a broken picture is delivered as a Skipped, so that it can be counted.
     """
-    return run(SampleReader(dataset, on_error), range(rank, len(dataset), world), workers)
+    return produce(SampleReader(dataset, on_error), range(rank, len(dataset), world), workers)
 
 
 class Made(NamedTuple):
@@ -238,7 +238,7 @@ def pad(crop: Sample, blank: Sample, size: tuple[int, int]) -> None:
         part[:height, width:] = empty[:height, width:]
 
 
-def run(
+def produce(
     maker: torch_data.Dataset[T | Failure], keys: Iterable[object], workers: int
 ) -> Iterator[T]:
     """Make an item of each key, in order, ahead of time and in other processes if there are any."""
