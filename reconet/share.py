@@ -14,18 +14,17 @@ import torch
 
 from reconet.cost import ModelCost, model_cost
 from reconet.data import DATASETS
-from reconet.errors import CheckpointError, OutputError, RecipeError
+from reconet.errors import CheckpointError, OutputError, RecipeError, first_line
 from reconet.figures import LABELS
 from reconet.files import write_text
 from reconet.models.segmenter import build_model
 from reconet.models.trained import BEST, Trained, load_trained, save_again
 from reconet.protocol import Protocol
-from reconet.recipe import dump
+from reconet.recipe import FILE, dump
 from reconet.sheet import NAME as SHEET
 
 CARD = "README.md"
 NOT_STATED = "not-stated"
-RECIPE = "recipe.json"
 # Terms of training data that are not somebody's to quote; of the others their licence is.
 TERMS = {
     "scenes": "drawn by this package, so no licence is needed",
@@ -49,7 +48,7 @@ def write_folder(
     except OSError as error:
         raise OutputError(f"cannot write {out}: {error.strerror or error}.") from error
     save_again(out / BEST, trained)
-    write_text(out / RECIPE, dump(trained.recipe) + "\n")
+    write_text(out / FILE, dump(trained.recipe) + "\n")
     title = name or _title(trained)
     write_text(out / CARD, card(trained, title, licence, pictures=picture.is_file()))
     return out
@@ -94,7 +93,7 @@ def push_folder(folder: Path, hub_id: str, *, private: bool = False) -> str:
         place = hub.create_repo(hub_id, private=private, exist_ok=True)
         hub.upload_folder(repo_id=hub_id, folder_path=folder)
     except (OSError, ValueError, HfHubHTTPError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = first_line(error)
         raise OutputError(f"cannot upload to {hub_id!r}: {reason.rstrip('.')}.") from error
     return str(place)
 

@@ -115,7 +115,9 @@ def evaluate(
 
 def _directory(recipe: str, resume: bool) -> Path:
     """Where a run goes if --out does not say."""
-    if resume and (Path(recipe) / "recipe.json").is_file():
+    from reconet.recipe import FILE
+
+    if resume and (Path(recipe) / FILE).is_file():
         return Path(recipe)
     if resume:
         raise TrainingError("--resume needs --out, the run directory to go on with.")

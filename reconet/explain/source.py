@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from reconet.data import open_dataset
+from reconet.data import open_split
 from reconet.data.dataset import Dataset, Image, Label, has_labels
 from reconet.data.images import read_upright
 from reconet.errors import DataError, RecipeError
@@ -34,7 +34,7 @@ def find(picture: str, recipe: Recipe, classes: tuple[str, ...], root: Path | No
     if path.exists() or not colon:
         return Source(path.stem or path.name, read_upright(path).image_hwc, None)
     data = recipe.data
-    dataset = open_dataset(data.name, split, root or data.root, data.options)
+    dataset = open_split(data, split, root)
     if dataset.info.classes != classes:
         raise DataError(f"the network knows other classes than {data.name} has; name a file.")
     sample = dataset[_index(dataset, which)]

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from reconet.data import open_dataset
+from reconet.data import open_split
 from reconet.data.dataset import Dataset, has_labels
 from reconet.errors import DataError, ExportError, ReconetError, pick
 from reconet.evaluate import OnPicture, confusion_of
@@ -238,7 +238,7 @@ def _judge(
     data = trained.recipe.data
     split = options.split or data.val_split
     try:
-        dataset = open_dataset(data.name, split, root or data.root, data.options)
+        dataset = open_split(data, split, root)
     except ReconetError:
         if root is not None or options.split is not None:
             raise

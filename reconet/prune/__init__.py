@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from reconet import recipe as recipes
-from reconet.data import open_dataset
+from reconet.data import open_split
 from reconet.data.dataset import Dataset
 from reconet.errors import DataError, OutputError, RecipeError
 from reconet.evaluate import confusion_of
@@ -98,7 +98,7 @@ def spread(length: int, count: int) -> list[int]:
 
 def _open(before: Trained, split: str, root: Path | None, run: Path) -> Dataset:
     data = before.recipe.data
-    dataset = open_dataset(data.name, split, root or data.root, data.options)
+    dataset = open_split(data, split, root)
     if dataset.info.classes != before.classes:
         raise DataError(f"{run} knows other classes than {data.name} has.")
     if len(dataset) == 0:
@@ -167,5 +167,5 @@ def _save(trained: Trained, directory: Path) -> Path:
     path = directory / BEST
     save_again(path, trained)
     train = trained.recipe.train.model_copy(update={"init_from": path.resolve()})
-    recipes.write(trained.recipe.model_copy(update={"train": train}), directory / "recipe.json")
+    recipes.write(trained.recipe.model_copy(update={"train": train}), directory / recipes.FILE)
     return path

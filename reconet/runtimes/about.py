@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter, ValidationError
 
-from reconet.errors import CheckpointError, RecipeError
+from reconet.errors import CheckpointError, RecipeError, first_line
 from reconet.recipe import Recipe, dump, validate
 
 FORMAT = "1"
@@ -69,7 +69,7 @@ class About:
                 int8=_OBJECT.validate_json(texts["int8"]),
             )
         except (KeyError, ValueError, AttributeError, ValidationError, RecipeError) as error:
-            reason = str(error).splitlines()[0]
+            reason = first_line(error)
             raise CheckpointError(f"{source} does not say what network it is: {reason}.") from error
         if len(about.classes) != len(about.palette):
             raise CheckpointError(f"{source} has not as many colours as classes.")

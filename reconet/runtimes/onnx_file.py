@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from reconet.errors import CheckpointError, MissingExtraError
+from reconet.errors import CheckpointError, MissingExtraError, first_line
 
 if TYPE_CHECKING:
     from reconet.runtimes import Run
@@ -35,7 +35,7 @@ def open_onnx(source: Path, outputs: Sequence[str]) -> tuple[Mapping[str, str], 
     except CheckpointError:
         raise
     except Exception as error:  # protobuf and the runtime raise nearly anything
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = first_line(error)
         raise CheckpointError(f"cannot read {source}: {reason.rstrip('.')}.") from error
     texts: dict[str, str] = session.get_modelmeta().custom_metadata_map
     name = session.get_inputs()[0].name
