@@ -95,7 +95,7 @@ def needs(name: str) -> list[str]:
     stages = _stages(512)
     watched = Watched(_features(stages))
     context = CONTEXTS[name](stages, num_classes=CLASSES)
-    extra = context(watched).extra  # type: ignore[arg-type]
+    extra = context(watched).extra
     found = sorted(watched.used - {"c4"})
     if extra:
         found.append("a loss of its own")

@@ -1,6 +1,6 @@
 """How much of the speed of two processes the exchange of gradients leaves, on this machine.
 
-    OMP_NUM_THREADS=1 python docs/measure_processes.py
+    OMP_NUM_THREADS=1 .venv/bin/python -m docs.measure_processes
 
 Three trainings take turns, one thread for each process: one process alone; two that know nothing
 of each other, which is all that the machine can do; and two of one training, by torchrun.
@@ -37,7 +37,7 @@ def start(out: Path, processes: int) -> subprocess.Popen[bytes]:
 def speed(out: Path) -> float:
     """Pictures a second; the first lines are of a machine that is still warming up."""
     lines = [line for line in read_log(out) if line["kind"] == "train"]
-    return median(line["images_per_second"] for line in lines[2:])
+    return float(median(line["images_per_second"] for line in lines[2:]))
 
 
 def measure(place: Path) -> tuple[float, float, float]:

@@ -1,7 +1,6 @@
 """Measurements side by side in one run: what counts is the ratio, not the time of one machine."""
 
 import copy
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +14,7 @@ from reconet.errors import RecipeError, pick
 from reconet.models.context import CONTEXTS
 from reconet.models.context.reconet import TensorReconstruction
 from reconet.models.features import FeatureSpec, Stages
+from reconet.turns import turns
 
 LOOP = "reconet, loop"
 # What one position of the result knows of the map. All other cores look at the whole of it.
@@ -179,15 +179,8 @@ def _forward_backward(module: nn.Module, x_bchw: Tensor) -> None:
 
 
 def _times(calls: Mapping[str, Callable[[], None]], repeats: int) -> dict[str, float]:
-    """Median seconds of each call; one unmeasured round first."""
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for round_number in range(repeats + 1):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            call()
-            if round_number > 0:
-                seconds[name].append(time.perf_counter() - start)
-    return {name: median(values) for name, values in seconds.items()}
+    """Median seconds of each call."""
+    return {name: median(seconds) for name, seconds in turns(calls, repeats).items()}
 
 
 def _layers(weight: Tensor, length: int) -> nn.ModuleList:

@@ -25,7 +25,7 @@ from torch.utils import data as torch_data
 
 from reconet.data.dataset import IGNORE, DatasetInfo, FileDataset, Pair
 from reconet.data.images import read_index
-from reconet.data.loader import PREFETCH, Failure, batches, run
+from reconet.data.loader import PREFETCH, Failure, batches, produce
 from reconet.data.order import Plan, Slot, random_stream
 from reconet.data.transforms import MEAN_COLOUR, Geometry
 
@@ -99,7 +99,7 @@ def _pipelines(
             workers=workers,
             keep=False,  # as in training
         ),
-        "decode": run(Decoder(dataset), plan, workers),
+        "decode": produce(Decoder(dataset), plan, workers),
         "pillow": pillow_batches(dataset, plan, workers),
     }
 

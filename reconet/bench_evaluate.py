@@ -11,6 +11,7 @@ a score to compare; with few classes and with as many as ADE20K has.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
 import torch
@@ -25,8 +26,9 @@ from reconet.inference import labels
 from reconet.metrics import confusion, scores
 from reconet.models.layers import resize
 from reconet.models.segmenter import Segmenter, create_model
-from reconet.protocol import Protocol, windows
+from reconet.protocol import Protocol, starts
 from reconet.runtime import in_use
+from reconet.turns import over, turns
 
 SCALES = (0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
 SCENES = len(CLASSES)  # the rest are never said
@@ -82,29 +84,24 @@ def _bench(model: Segmenter, shown: list[Sample], protocol: Protocol, rounds: in
         "plain": lambda clock, image: plain_labels(clock, image, protocol, model.num_classes),
     }
     said: dict[str, list[Tensor]] = {}
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    shares: dict[str, list[float]] = {name: [] for name in ways}
     images = [torch.from_numpy(sample.image_hwc) for sample in shown]
-    for number in range(rounds + 1):
-        for name, way in ways.items():
-            clocks[name].seconds = 0.0
-            start = time.perf_counter()
-            said[name] = [way(clocks[name], image_hwc) for image_hwc in images]
-            took = time.perf_counter() - start
-            if number > 0:  # the first round warms up
-                seconds[name].append(took / len(images))
-                shares[name].append(clocks[name].seconds / took)
+
+    def call(name: str) -> None:
+        clocks[name].rounds.append(0.0)
+        said[name] = [ways[name](clocks[name], image_hwc) for image_hwc in images]
+
+    seconds = turns({name: partial(call, name) for name in ways}, rounds)
+    shares = {name: median(over(clocks[name].rounds[1:], seconds[name])) for name in ways}
     same = [(a == b).float().mean().item() for a, b in zip(*said.values(), strict=True)]
-    ratios = [plain / ours for ours, plain in zip(seconds["ours"], seconds["plain"], strict=True)]
     return EvaluateBench(
         classes=model.num_classes,
         protocol=str(protocol),
         pictures=len(images),
-        seconds=median(seconds["ours"]),
-        plain_seconds=median(seconds["plain"]),
-        speedup=median(ratios),
-        network_share=median(shares["ours"]),
-        plain_network_share=median(shares["plain"]),
+        seconds=median(seconds["ours"]) / len(images),
+        plain_seconds=median(seconds["plain"]) / len(images),
+        speedup=median(over(seconds["plain"], seconds["ours"])),
+        network_share=shares["ours"],
+        plain_network_share=shares["plain"],
         miou=_miou(shown, said["ours"], model.num_classes),
         plain_miou=_miou(shown, said["plain"], model.num_classes),
         same_pixels=sum(same) / len(same),
@@ -112,15 +109,16 @@ def _bench(model: Segmenter, shown: list[Sample], protocol: Protocol, rounds: in
 
 
 class Clock:
-    """A network that knows how long it has run."""
+    """A network that knows how long it has run in each round; a caller begins a round."""
 
     def __init__(self, forward: Callable[[Tensor], Tensor]) -> None:
-        self.forward, self.seconds = forward, 0.0
+        self.forward = forward
+        self.rounds: list[float] = []
 
     def __call__(self, image_bchw: Tensor) -> Tensor:
         start = time.perf_counter()
         logits_bkhw = self.forward(image_bchw)
-        self.seconds += time.perf_counter() - start
+        self.rounds[-1] += time.perf_counter() - start
         return logits_bkhw
 
 
@@ -165,6 +163,15 @@ def _slide(
         sum_bkhw[:, :, rows, columns] += said_bkhw
         count_hw[rows, columns] += 1
     return (sum_bkhw / count_hw)[:, :, :height, :width]
+
+
+def windows(
+    size: tuple[int, int], crop: tuple[int, int], stride: tuple[int, int]
+) -> list[tuple[slice, slice]]:
+    """Rows and columns of windows that cover a picture of `size`. One smaller than the crop gets
+    one window, which is larger than it and will be padded."""
+    tops, lefts = (starts(*axis) for axis in zip(size, crop, stride, strict=True))
+    return [(slice(y, y + crop[0]), slice(x, x + crop[1])) for y in tops for x in lefts]
 
 
 @torch.no_grad()

@@ -10,7 +10,6 @@ All make labels of the picture's size from a uint8 picture. What cannot be done 
 its reason.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +22,7 @@ from torch import Tensor
 
 from reconet.cpu import make_bf16_safe
 from reconet.data.scenes import CLASSES, PALETTE
-from reconet.errors import ReconetError, pick
+from reconet.errors import ReconetError, first_line, pick
 from reconet.export.graph import about_of, trace
 from reconet.export.int8 import quantise
 from reconet.export.pictures import Pictures, batch_of, of_recipe
@@ -33,10 +32,11 @@ from reconet.models.context import CONTEXTS
 from reconet.models.layers import resize
 from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.trained import Trained
-from reconet.recipe import Data, Model, Recipe, Train
+from reconet.recipe import Data, Model, Recipe, Train, with_context
 from reconet.runtime import fastest, in_use, network_of
 from reconet.runtimes import LABELS, open_file
 from reconet.runtimes.openvino_file import open_openvino
+from reconet.turns import over, turns
 
 EAGER = "eager fp32"
 CALIBRATION = 8  # pictures: a benchmark is about speed; `reconet export --int8` takes more
@@ -113,7 +113,7 @@ def _prepare(bench: Bench, chosen: Sequence[str]) -> tuple[dict[str, Labels], li
             runs[way](bench.image_bchw)
         except (ReconetError, RuntimeError, OSError) as error:
             runs.pop(way, None)
-            reason = str(error).strip().splitlines()[0] if str(error) else type(error).__name__
+            reason = first_line(error)
             network = bench.trained.recipe.model.context
             missing.append(ModelBench(network=network, way=way, reason=reason))
     return runs, missing
@@ -122,24 +122,21 @@ def _prepare(bench: Bench, chosen: Sequence[str]) -> tuple[dict[str, Labels], li
 def _measure(
     calls: Mapping[tuple[str, str], Labels], image_bchw: Tensor, rounds: int
 ) -> list[ModelBench]:
-    seconds: dict[tuple[str, str], list[float]] = {key: [] for key in calls}
     said: dict[tuple[str, str], Tensor] = {}
-    for number in range(rounds + 1):
-        for key, call in calls.items():
-            start = time.perf_counter()
-            said[key] = call(image_bchw)
-            if number > 0:
-                seconds[key].append(time.perf_counter() - start)
+
+    def call(key: tuple[str, str]) -> None:
+        said[key] = calls[key](image_bchw)
+
+    seconds = turns({key: partial(call, key) for key in calls}, rounds)
     results = []
     for (network, way), took in seconds.items():
-        base = seconds[network, EAGER]
         same = said[network, way] == said[network, EAGER]
         results.append(
             ModelBench(
                 network=network,
                 way=way,
                 images_per_second=len(image_bchw) / median(took),
-                over_eager=median(b / t for b, t in zip(base, took, strict=True)),
+                over_eager=median(over(seconds[network, EAGER], took)),
                 agreement=same.double().mean().item(),
             )
         )
@@ -233,9 +230,8 @@ WAYS: dict[str, Callable[[Bench], Labels]] = {
 
 
 def _other(trained: Trained, context: str) -> Trained:
-    """Another method on the same backbone; the options of one context mean nothing to another."""
-    model = trained.recipe.model.model_copy(update={"context": context, "options": {}})
-    recipe = trained.recipe.model_copy(update={"model": model})
+    """Another method on the same backbone."""
+    recipe = with_context(trained.recipe, context)
     network = build_model(recipe, len(trained.classes), pretrained=False).eval()
     return replace(trained, model=network, recipe=recipe)
 

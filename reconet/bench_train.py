@@ -1,8 +1,8 @@
 """Training steps in fp32 against bf16 with channels last, step by step in turn in one run."""
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
 import torch
@@ -10,11 +10,12 @@ import torch
 from reconet.cpu import make_bf16_safe
 from reconet.data import open_dataset
 from reconet.data.loader import Batch, batches
-from reconet.engine.run import geometry, make_state
+from reconet.engine.setup import geometry, make_state
 from reconet.engine.train import Step, train
 from reconet.errors import TrainingError
 from reconet.recipe import Recipe, apply_overrides
 from reconet.recipes import find
+from reconet.turns import over, turns
 from reconet.world import World, pick_device
 
 MODES = {
@@ -28,7 +29,7 @@ class TrainBench:
     name: str
     seconds_per_step: float  # median
     images_per_second: float
-    over_fp32: float  # how many times as fast
+    over_fp32: float  # how many times as fast, median over the steps
     losses: tuple[float, ...]  # of every step: the two curves should lie close together
 
 
@@ -46,29 +47,26 @@ def bench_train(
     common = [f"model.backbone={backbone}", f"data.crop={size}", f"data.base_size={size}"]
     common += [f"data.options.size=[{size}, {size}]", f"train.batch={batch}", "optim.lr=0.005"]
     common += ["model.width=1", "model.rank=64", f"train.steps={steps + 1}"]
-    runs = {}
+    calls: dict[str, Callable[[], None]] = {}
+    losses: dict[str, list[float]] = {name: [] for name in MODES}
     for name, own in MODES.items():
         recipe = apply_overrides(find("scenes/tiny"), [*common, *own])
-        runs[name] = _steps(recipe, world, steps + 1)
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    losses: dict[str, list[float]] = {name: [] for name in runs}
-    for number in range(steps + 1):
-        for name, run in runs.items():
-            start = time.perf_counter()
-            losses[name].append(next(run).loss)
-            if number > 0:  # the first step also prepares
-                seconds[name].append(time.perf_counter() - start)
-    times = {name: median(values) for name, values in seconds.items()}
+        calls[name] = partial(_step, _steps(recipe, world, steps + 1), losses[name])
+    times = turns(calls, steps)
     return [
         TrainBench(
             name=name,
-            seconds_per_step=times[name],
-            images_per_second=batch / times[name],
-            over_fp32=times["fp32"] / times[name],
+            seconds_per_step=median(seconds),
+            images_per_second=batch / median(seconds),
+            over_fp32=median(over(times["fp32"], seconds)),
             losses=tuple(losses[name]),
         )
-        for name in runs
+        for name, seconds in times.items()
     ]
+
+
+def _step(run: Iterator[Step], losses: list[float]) -> None:
+    losses.append(next(run).loss)
 
 
 def _steps(recipe: Recipe, world: World, steps: int) -> Iterator[Step]:

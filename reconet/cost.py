@@ -3,7 +3,7 @@ everything happens on meta tensors, which have shapes but no values.
 
 MACs are those of convolutions, linear layers and matrix products, each counted once; element-wise
 work, norms, pooling and resizing are not products and not counted. (The paper counts otherwise:
-cost_paper.py.)
+cost_paper/.)
 """
 
 import copy
@@ -23,7 +23,7 @@ from reconet.errors import RecipeError
 from reconet.losses import segmentation_loss
 from reconet.models.features import Features
 from reconet.models.segmenter import Segmenter, build_model
-from reconet.recipe import Recipe
+from reconet.recipe import Recipe, with_context
 
 # Fused attention on CPU is two products like everywhere else; torch's counter does not know it.
 _FUSED: dict[Any, Any] = {
@@ -93,13 +93,8 @@ def recipe_costs(
     """Cost of a recipe's network, and of other contexts on the same backbone."""
     costs = {}
     for name in contexts:
-        model = recipe.model
-        if name != model.context:  # the options of one context mean nothing to another
-            model = model.model_copy(update={"context": name, "options": {}})
         with torch.device("meta"):
-            built = build_model(
-                recipe.model_copy(update={"model": model}), num_classes, pretrained=False
-            )
+            built = build_model(with_context(recipe, name), num_classes, pretrained=False)
         costs[name] = model_cost(built, size)
     return costs
 

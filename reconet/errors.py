@@ -89,3 +89,9 @@ def pick(table: Mapping[str, T], name: str, kind: str) -> T:
     if name in table:
         return table[name]
     raise unknown(kind, name, table)
+
+
+def first_line(error: BaseException) -> str:
+    """Of what an error of another library says; its kind, where it says nothing."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

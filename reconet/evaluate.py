@@ -1,7 +1,6 @@
 """Scores of a network on a dataset: one confusion matrix over all pictures and all processes."""
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reconet.data import open_dataset
-from reconet.data.dataset import Dataset, has_labels
-from reconet.data.loader import Skipped, samples
+from reconet.data import open_split
+from reconet.data.dataset import Dataset, Sample, has_labels
+from reconet.data.loader import OnError, Skipped, samples
 from reconet.errors import DataError, ReconetError
-from reconet.figures import benchmark_scores, score_figures
+from reconet.figures import benchmark_scores, plain, score_figures
 from reconet.inference import Forward, labels
 from reconet.metrics import confusion
 from reconet.models.segmenter import Segmenter
@@ -52,12 +51,8 @@ class Evaluation:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON, which has no NaN."""
-        plain = {key: value for key, value in vars(self).items() if key != "count_kk"}
-        return plain | {"figures": _without_nan(self.figures), "iou": _without_nan(self.iou)}
-
-
-def _without_nan(values: dict[str, float]) -> dict[str, float | None]:
-    return {name: None if math.isnan(value) else value for name, value in values.items()}
+        values = {key: value for key, value in vars(self).items() if key != "count_kk"}
+        return {key: plain(value) for key, value in values.items()}
 
 
 def evaluate_run(
@@ -79,19 +74,11 @@ def evaluate_run(
         network = open_network(run, world.device)
         recipe = change(network.recipe)
         data = recipe.data
-        dataset = open_dataset(data.name, split or data.val_split, root or data.root, data.options)
+        dataset = open_split(data, split or data.val_split, root)
         check_classes(network.classes, dataset, run)
-        submission = None
-        if submit is not None:
-            submission = open_submission(data.name, dataset.split, submit)
-        elif not has_labels(dataset):
-            raise DataError(
-                f"{data.name} {dataset.split} has no labels to score against; --submit writes "
-                "predictions for the test server."
-            )
+        submission = _submission(dataset, data.name, submit)
         protocol = Protocol.of(recipe.eval, data)
-        mine = len(range(world.rank, len(dataset), world.size))
-        tick = progress(mine) if progress and world.leads else None
+        tick = progress(world.part_of(len(dataset))) if progress and world.leads else None
         count_kk = confusion_of(
             network.forward,
             len(network.classes),
@@ -162,17 +149,7 @@ def confusion_of(
     count_kk = torch.zeros(classes, classes, dtype=torch.int64, device=world.device)
     error, stopped = None, False
     try:
-        for sample in samples(
-            dataset,
-            rank=world.rank,
-            world=world.size,
-            workers=workers,
-            on_error="skip" if on_skip else "raise",
-        ):
-            if isinstance(sample, Skipped):
-                assert on_skip is not None
-                on_skip(sample)
-                continue
+        for sample in _mine(dataset, world, workers, on_skip):
             image_hwc = torch.from_numpy(sample.image_hwc).to(world.device)
             label_hw = torch.from_numpy(sample.label_hw).to(world.device)
             said_hw = labels(forward, image_hwc, protocol, classes)
@@ -192,6 +169,24 @@ def confusion_of(
     return world.total(count_kk)
 
 
+def _mine(dataset: Dataset, world: World, workers: int, on_skip: OnSkip | None) -> Iterator[Sample]:
+    """The pictures of this process."""
+    on_error: OnError = "skip" if on_skip else "raise"
+    for sample in samples(
+        dataset, rank=world.rank, world=world.size, workers=workers, on_error=on_error
+    ):
+        if not isinstance(sample, Skipped):
+            yield sample
+        elif on_skip is not None:
+            on_skip(sample)
+
+
+def nothing_scored(dataset: Dataset) -> DataError:
+    """For a confusion matrix that is empty."""
+    where = f"{dataset.info.name} {dataset.split}"
+    return DataError(f"{where} has no labelled pixel to score against.")
+
+
 def check_classes(known: tuple[str, ...], dataset: Dataset, whose: str | Path) -> None:
     """A network's answers mean something on a dataset only if it has the classes that it knows."""
     there = dataset.info.classes
@@ -202,6 +197,18 @@ def check_classes(known: tuple[str, ...], dataset: Dataset, whose: str | Path) -
         f"{whose} knows {len(known)} classes and {dataset.info.name} has {len(there)} others"
         f"{f' (the first: {differ})' if differ else ''}."
     )
+
+
+def _submission(dataset: Dataset, name: str, submit: Path | None) -> Submission | None:
+    """Where predictions go, if they do; without labels there is no other use for them."""
+    if submit is not None:
+        return open_submission(name, dataset.split, submit)
+    if not has_labels(dataset):
+        raise DataError(
+            f"{name} {dataset.split} has no labels to score against; --submit writes "
+            "predictions for the test server."
+        )
+    return None
 
 
 def _finish(submission: Submission, dataset: Dataset) -> str:
@@ -219,7 +226,7 @@ def _evaluation(
         iou_k = benchmark_scores(count_kk, name, classes).iou_k
         iou = dict(zip(classes, iou_k.tolist(), strict=True))
     elif sent is None:
-        raise DataError(f"{name} {dataset.split} has no labelled pixel to score against.")
+        raise nothing_scored(dataset)
     return Evaluation(
         dataset=name,
         split=dataset.split,

@@ -1,6 +1,8 @@
 """The figures that each benchmark is quoted by, from one confusion matrix."""
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,6 +45,15 @@ def score_figures(count_kk: Tensor, dataset: str, classes: tuple[str, ...]) -> d
     }
     more = MORE.get(dataset)
     return figures | more(result, count_kk) if more else figures
+
+
+def plain(value: Any) -> Any:
+    """For JSON, which has no NaN: None in its place, in lists and tables too."""
+    if isinstance(value, dict):
+        return {key: plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _pascal_context(result: Scores, count_kk: Tensor) -> dict[str, float]:

@@ -12,8 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from reconet.models.features import Logits
-
-IGNORE = 255
+from reconet.void import IGNORE
 
 
 def segmentation_loss(

@@ -21,7 +21,6 @@ class Scores(NamedTuple):
     mean_iou: Tensor
     frequency_weighted_iou: Tensor
     iou_k: Tensor
-    accuracy_k: Tensor
 
 
 def confusion(label_n: Tensor, predicted_n: Tensor, num_classes: int) -> Tensor:
@@ -44,14 +43,12 @@ def scores(count_kk: Tensor) -> Scores:
     count_kk = count_kk.double()
     hit_k, truth_k, predicted_k = count_kk.diag(), count_kk.sum(1), count_kk.sum(0)
     iou_k = hit_k / (truth_k + predicted_k - hit_k)  # 0/0 is NaN on purpose: see Scores
-    accuracy_k = hit_k / truth_k
     pixels = truth_k.sum()
     present_k = truth_k > 0
     return Scores(
         pixel_accuracy=hit_k.sum() / pixels,
-        mean_accuracy=accuracy_k.nanmean(),
+        mean_accuracy=(hit_k / truth_k).nanmean(),
         mean_iou=iou_k.nanmean(),
         frequency_weighted_iou=(truth_k * iou_k)[present_k].sum() / pixels,
         iou_k=iou_k,
-        accuracy_k=accuracy_k,
     )

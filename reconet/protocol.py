@@ -112,15 +112,6 @@ def starts(length: int, crop: int, stride: int) -> tuple[int, ...]:
     return (*range(0, length - crop, stride), max(0, length - crop))
 
 
-def windows(
-    size: tuple[int, int], crop: tuple[int, int], stride: tuple[int, int]
-) -> list[tuple[slice, slice]]:
-    """Rows and columns of windows that cover a picture of `size`. One smaller than the crop gets
-    one window, which is larger than it and will be padded."""
-    tops, lefts = (starts(*axis) for axis in zip(size, crop, stride, strict=True))
-    return [(slice(y, y + crop[0]), slice(x, x + crop[1])) for y in tops for x in lefts]
-
-
 def at_scale(size: tuple[int, int], scale: float, protocol: Protocol) -> Scale:
     """The lineage's protocol: windows of the crop's size at 2/3 of it, or the whole picture."""
     own = protocol.relative_to == "original"

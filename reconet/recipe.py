@@ -26,6 +26,8 @@ from reconet.files import write_text
 from reconet.places import short_paths
 
 FORMAT = 1
+FILE = "recipe.json"  # in a run directory
+LONGEST = 100  # letters of a wrong value that are worth repeating
 Fraction = Annotated[float, Field(ge=0, le=1)]
 # Strict, since true would else be 1; bounded, since no machine has room for more.
 Count = Annotated[int, Field(gt=0, le=10**9, strict=True)]
@@ -214,6 +216,14 @@ def override(recipe: Recipe, key: str, text: str) -> Recipe:
     raise RecipeError(in_one_line(errors[0])) from errors[0]
 
 
+def with_context(recipe: Recipe, context: str) -> Recipe:
+    """The same with another context; the options of one mean nothing to another."""
+    if context == recipe.model.context:
+        return recipe
+    model = recipe.model.model_copy(update={"context": context, "options": {}})
+    return recipe.model_copy(update={"model": model})
+
+
 def apply_overrides(recipe: Recipe, settings: Iterable[str]) -> Recipe:
     """Apply texts such as "optim.lr=0.02", in their order."""
     for setting in settings:
@@ -290,13 +300,15 @@ def _readings(text: str) -> list[object]:
         return [text]
 
 
-def in_one_line(error: ValidationError) -> str:
+def in_one_line(error: ValidationError, *within: str) -> str:
+    """All that is wrong, each with its dotted name, which may begin `within` something."""
     problems = []
     for problem in error.errors():
-        where = ".".join(str(part) for part in problem["loc"]) or "recipe"
+        where = ".".join(map(str, (*within, *problem["loc"]))) or "recipe"
         where = " ".join(where.split())  # a key of a stranger's file may hold anything
         text = problem["msg"].removeprefix("Value error, ")
         text = text[0].lower() + text[1:]
-        got = "" if isinstance(problem["input"], dict) else f", got {problem['input']!r}"
-        problems.append(f"{where}: {text}{got}")
+        got = repr(problem["input"])
+        known = isinstance(problem["input"], dict) or len(got) > LONGEST
+        problems.append(f"{where}: {text}" + ("" if known else f", got {got}"))
     return "; ".join(problems) + "."

@@ -15,19 +15,18 @@ import torch
 
 from reconet.cost import ModelCost, model_cost
 from reconet.data import DATASETS
-from reconet.errors import CheckpointError, OutputError, RecipeError
+from reconet.errors import CheckpointError, OutputError, RecipeError, first_line
 from reconet.figures import LABELS
 from reconet.files import check_folder, write_text
 from reconet.models.segmenter import build_model
 from reconet.models.trained import BEST, Trained, load_trained, save_again
 from reconet.protocol import Protocol
-from reconet.recipe import dump, without_places
+from reconet.recipe import FILE, dump, without_places
 from reconet.sheet import NAME as SHEET
 
 CARD = "README.md"
 NOT_STATED = "not-stated"
-RECIPE = "recipe.json"
-OURS = (CARD, RECIPE, BEST, SHEET)  # all that a shared folder is made of
+OURS = (CARD, FILE, BEST, SHEET)  # all that a shared folder is made of
 LIBRARY = "library_name: reconet"  # in every card, and by it a folder of ours is known
 OF_A_RUN = ("last.pt", "log.jsonl")
 # Terms of training data that are not somebody's to quote; of the others their licence is.
@@ -58,7 +57,7 @@ def write_folder(
     except OSError as error:
         raise OutputError(f"cannot write {out}: {error.strerror or error}.") from error
     save_again(out / BEST, trained)
-    write_text(out / RECIPE, dump(trained.recipe) + "\n")
+    write_text(out / FILE, dump(trained.recipe) + "\n")
     return out
 
 
@@ -112,7 +111,7 @@ def push_folder(folder: Path, hub_id: str, *, private: bool = False) -> str:
         place = hub.create_repo(hub_id, private=private, exist_ok=True)
         hub.upload_folder(repo_id=hub_id, folder_path=folder, allow_patterns=list(OURS))
     except (OSError, ValueError, HfHubHTTPError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = first_line(error)
         raise OutputError(f"cannot upload to {hub_id!r}: {reason.rstrip('.')}.") from error
     return str(place)
 

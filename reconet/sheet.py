@@ -3,11 +3,9 @@
 from pathlib import Path
 
 import torch
-from PIL import Image as Pillow
 
 from reconet.data.dataset import Dataset, spread
-from reconet.data.draw import Tile, colourise, fit, sheet
-from reconet.files import write_atomic
+from reconet.data.draw import Tile, colourise, fit, write_sheet
 from reconet.inference import labels
 from reconet.models.trained import load_trained
 from reconet.protocol import Protocol
@@ -29,7 +27,5 @@ def prediction_sheet(directory: Path, dataset: Dataset, device: torch.device) ->
         images = [fit(image, SIDE, SIDE) for image in (sample.image_hwc, truth, answer)]
         tiles.append(Tile(f"{sample.name}: picture, truth, prediction", images))
     names = list(zip(trained.classes, trained.palette, strict=True))
-    page = Pillow.fromarray(sheet(tiles, names, columns=2))
-    path = directory / NAME
-    write_atomic(path, lambda file: page.save(file, "PNG"))
-    return path
+    write_sheet(directory / NAME, tiles, names)
+    return directory / NAME

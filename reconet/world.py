@@ -31,6 +31,10 @@ class World:
         """One process writes files and talks to the user."""
         return self.rank == 0
 
+    def part_of(self, count: int) -> int:
+        """How many of so many pictures are this process's, dealt out one by one."""
+        return len(range(self.rank, count, self.size))
+
     def total(self, value: Tensor) -> Tensor:
         """Sum over all processes."""
         if self.size > 1:

@@ -88,7 +88,7 @@ MUTATIONS = {
         "(truth_k + predicted_k)",
         "test_metrics.py",
     ),
-    "wrong ignore": Mutation("losses.py", "IGNORE = 255", "IGNORE = 254", "test_losses.py"),
+    "wrong ignore": Mutation("void.py", "IGNORE = 255", "IGNORE = 254", "test_losses.py"),
     "mean over all pixels, void too": Mutation(
         "losses.py",
         "return (label_bhw != IGNORE).sum()",

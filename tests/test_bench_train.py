@@ -1,4 +1,7 @@
-from reconet.bench_train import bench_train
+import pytest
+
+import reconet.bench_train
+from reconet.bench_train import MODES, bench_train
 
 
 def test_both_precisions_learn_alike_on_the_same_pictures() -> None:
@@ -8,3 +11,11 @@ def test_both_precisions_learn_alike_on_the_same_pictures() -> None:
     assert len(fp32.losses) == len(bf16.losses) == 5
     for one, other in zip(fp32.losses, bf16.losses, strict=True):
         assert abs(one - other) < 0.1 * one
+
+
+def test_the_gain_is_the_median_over_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the ratio of two medians, which may come from different moments of a busy machine."""
+    times = dict(zip(MODES, ([1.0, 10.0, 3.0], [2.0, 1.0, 3.0]), strict=True))
+    monkeypatch.setattr(reconet.bench_train, "turns", lambda calls, rounds: times)
+    results = bench_train(backbone="resnet18", size=64, batch=2, steps=3, device="cpu")
+    assert [result.over_fp32 for result in results] == [1.0, 1.0]

@@ -14,7 +14,8 @@ import torch
 from packaging.requirements import Requirement
 
 from reconet.engine.checkpoint import load_last, run_weights
-from reconet.engine.run import make_state, run_training
+from reconet.engine.run import run_training
+from reconet.engine.setup import make_state
 from reconet.models.trained import load_trained
 from reconet.recipe import read
 from reconet.world import World

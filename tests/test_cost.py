@@ -6,9 +6,9 @@ from torch import nn
 
 from reconet.cost import PeakMemory, model_cost, module_cost, parameters
 from reconet.errors import RecipeError
+from reconet.models.attention import Attention
 from reconet.models.context.reconet import TensorReconstruction
 from reconet.models.features import FeatureSpec
-from reconet.models.layers import Attention
 from reconet.models.segmenter import create_model
 
 

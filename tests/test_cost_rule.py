@@ -3,9 +3,8 @@
 import torch
 from torch import nn
 
-from reconet.cost_paper import paper_cost
-from reconet.models.attention import Product
-from reconet.models.layers import Attention
+from reconet.cost_paper.rule import paper_cost
+from reconet.models.attention import Attention, Product
 
 
 def test_the_papers_rule_counts_a_layer_at_its_last_call_only() -> None:

@@ -10,6 +10,9 @@ import torch
 from docs.make_contexts import PAGE, needs, page, read_docstring
 from docs.make_scale import PAGE as SCALE_PAGE
 from docs.make_scale import page as scale_page
+from docs.make_tour import LINK
+from docs.make_tour import PAGE as TOUR
+from docs.make_tour import page as tour_page
 from reconet.cli import main
 from reconet.models.context import CONTEXTS
 from reconet.recipe import apply_overrides
@@ -95,6 +98,23 @@ def test_the_table_of_contexts_is_what_the_code_says() -> None:
 @pytest.mark.slow
 def test_the_tables_of_scale_are_what_the_code_says() -> None:
     assert SCALE_PAGE.read_text() == scale_page(SCALE_PAGE.read_text()), "run `make docs`"
+
+
+def test_the_tour_links_the_lines_that_define_what_it_names() -> None:
+    text = TOUR.read_text()
+    assert text == tour_page(text), "run `make docs`"
+    assert len(LINK.findall(text)) > 20
+    path = ROOT / "reconet" / "models" / "context" / "reconet.py"
+    line = next(
+        x for x in text.split("(") if x.startswith("../reconet/models/context/reconet.py#L")
+    )
+    number = int(line.split("#L")[1].split(")")[0])
+    assert "def forward(self, features" in path.read_text().splitlines()[number - 1]
+
+
+def test_a_name_that_is_gone_stops_the_tour() -> None:
+    with pytest.raises(SystemExit, match="links nowhere, which"):
+        tour_page("[`nowhere`](../reconet/losses.py#L1)")
 
 
 def test_every_context_names_its_paper_with_the_year_and_its_idea() -> None:

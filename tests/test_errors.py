@@ -2,7 +2,7 @@ import pickle
 
 import pytest
 
-from reconet.errors import MissingExtraError, RecipeError, ReconetError, pick
+from reconet.errors import MissingExtraError, RecipeError, ReconetError, first_line, pick
 
 TABLE = {"reconet": 1, "fcn": 2}
 
@@ -22,6 +22,14 @@ def test_pick_says_what_was_asked_what_is_near_and_what_exists() -> None:
 def test_pick_makes_no_suggestion_where_nothing_is_near() -> None:
     with pytest.raises(RecipeError, match=r"unknown context 'xyz'\. Choose from"):
         pick(TABLE, "xyz", "context")
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [("one", "one"), ("\n one\ntwo", "one"), ("", "ValueError"), (" \n", "ValueError")],
+)
+def test_the_first_line_of_an_error_is_its_kind_if_it_says_nothing(message: str, line: str) -> None:
+    assert first_line(ValueError(message)) == line
 
 
 def test_a_missing_extra_names_the_command_that_installs_it() -> None:

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from reconet.bench_evaluate import windows
 from reconet.data.transforms import MEAN_COLOUR
 from reconet.inference import bands, labels, probabilities
 from reconet.models.segmenter import create_model
-from reconet.protocol import WHOLE, Protocol, at_scale, windows
+from reconet.protocol import WHOLE, Protocol, at_scale
 from reconet.recipe import Data, Eval
 
 SIDE = st.integers(1, 40)

@@ -116,6 +116,21 @@ def test_every_recipe_builds_its_network(name: str) -> None:
     assert model.num_classes == 21
 
 
+def test_another_context_leaves_the_options_of_the_first_behind() -> None:
+    chosen = override(RECIPE, "model.options.gpm", "false")
+    assert recipes.with_context(chosen, chosen.model.context) == chosen
+    other = recipes.with_context(chosen, "danet")
+    assert (other.model.context, other.model.options) == ("danet", {})
+    assert override(other, "model.context", chosen.model.context) == RECIPE
+
+
+def test_a_wrong_value_is_repeated_unless_it_is_long() -> None:
+    for digits, repeated in ((5, True), (500, False)):
+        with pytest.raises(RecipeError, match=r"optim\.lr") as raised:
+            override(RECIPE, "optim.lr", "x" * digits)
+        assert ("xxxxx" in str(raised.value)) == repeated
+
+
 @pytest.mark.parametrize("name", sorted(RECIPES))
 def test_every_recipe_says_in_one_line_what_it_is(name: str) -> None:
     about = RECIPES[name].__doc__

@@ -15,7 +15,7 @@ import torch
 from reconet import recipe as recipes
 from reconet.cli import main
 from reconet.data.dataset import IGNORE
-from reconet.engine.rundir import LOG, RECIPE
+from reconet.engine.rundir import LOG
 from reconet.models.segmenter import build_model
 from reconet.models.trained import BEST, save_trained
 from reconet.recipe import Recipe, apply_overrides
@@ -92,7 +92,7 @@ def make_run(
     from reconet.data import open_dataset
 
     directory.mkdir(parents=True)
-    recipes.write(recipe, directory / RECIPE)
+    recipes.write(recipe, directory / recipes.FILE)
     info = open_dataset(recipe.data.name, "val", recipe.data.root, recipe.data.options).info
     names = classes or info.classes
     lines: list[dict[str, object]] = []

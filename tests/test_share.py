@@ -16,7 +16,8 @@ from reconet.errors import CheckpointError, OutputError, RecipeError
 from reconet.models.trained import BEST, load_trained, save_again
 from reconet.predict import Predictor
 from reconet.protocol import Protocol
-from reconet.share import CARD, OF_A_RUN, RECIPE, card, open_shared, push_folder, write_folder
+from reconet.recipe import FILE
+from reconet.share import CARD, OF_A_RUN, card, open_shared, push_folder, write_folder
 from reconet.sheet import NAME
 from tests.export.trained import tiny_run
 
@@ -166,4 +167,4 @@ def test_upload_makes_the_place_and_sends_our_files_alone(
     monkeypatch.setattr("huggingface_hub.create_repo", create)
     monkeypatch.setattr("huggingface_hub.upload_folder", upload)
     assert push_folder(run, "me/net", private=True) == "hub/me/net"
-    assert done == [("me/net", True, True), ("me/net", run, [CARD, RECIPE, BEST, NAME])]
+    assert done == [("me/net", True, True), ("me/net", run, [CARD, FILE, BEST, NAME])]

@@ -119,7 +119,7 @@ def check(
     """
     from reconet import tables
     from reconet.data.check import check as run_check
-    from reconet.data.check import contact_sheet
+    from reconet.data.draw import contact_sheet
 
     splits, absent, broken = _splits(name, root, settings, split)
     with bar("check") as shown:

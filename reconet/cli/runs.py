@@ -36,7 +36,7 @@ def train(
     ] = False,
     device: Device = "auto",
 ) -> None:
-    """Train a recipe. Ctrl-C saves and stops; --resume goes on, bit for bit as without the stop.
+    """Train a recipe. Ctrl-C saves and stops; --resume goes on from there.
 
     \b
     Examples:
@@ -111,7 +111,9 @@ def evaluate(
 
 def _directory(recipe: str, resume: bool) -> Path:
     """Where a run goes if --out does not say."""
-    if resume and (Path(recipe) / "recipe.json").is_file():
+    from reconet.recipe import FILE
+
+    if resume and (Path(recipe) / FILE).is_file():
         return Path(recipe)
     if resume:
         raise TrainingError("--resume needs --out, the run directory to go on with.")

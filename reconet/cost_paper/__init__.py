@@ -18,16 +18,13 @@ from reconet.cost_paper.claims import Claim, paper_claims
 from reconet.cost_paper.modules import module_rows
 from reconet.cost_paper.networks import HeadCost, head_costs, network_rows
 from reconet.cost_paper.row import Row
-from reconet.cost_paper.rule import PaperCost, paper_cost
 
 __all__ = [
     "Claim",
     "HeadCost",
-    "PaperCost",
     "Row",
     "head_costs",
     "paper_claims",
-    "paper_cost",
     "paper_rows",
 ]
 

@@ -26,9 +26,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from reconet.models.attention import Product
+from reconet.models.attention import Attention, Product
 from reconet.models.features import Features
-from reconet.models.layers import Attention
 
 Function = Literal["product", "attention", "pooling", "resizing"]
 LAYERS = (

@@ -26,6 +26,7 @@ from reconet.data.prepare_coco import plan_coco
 from reconet.data.prepare_pcontext import plan_pcontext
 from reconet.data.prepare_voc12 import plan_voc12
 from reconet.errors import AbsentError, RecipeError, pick, unknown
+from reconet.recipe import Data
 
 ROOT_VARIABLE = "RECONET_DATA"
 
@@ -41,11 +42,11 @@ class DatasetKind:
     folder: str | None = None  # under $RECONET_DATA, where it is not the name
 
 
-def without_options(open_split: Callable[[Path, str], Dataset]) -> Open:
+def without_options(opened: Callable[[Path, str], Dataset]) -> Open:
     def open_dataset(root: Path, split: str, options: Mapping[str, object]) -> Dataset:
         if options:
             raise unknown("option data.options", min(options), ())
-        return open_split(root, split)
+        return opened(root, split)
 
     return open_dataset
 
@@ -87,6 +88,11 @@ def open_dataset(
     if split not in kind.info.splits:
         raise unknown(f"split of {name}", split, kind.info.splits)
     return kind.open(dataset_root(name, root), split, options or {})
+
+
+def open_split(data: Data, split: str, root: Path | str | None = None) -> Dataset:
+    """A split of a recipe's dataset, which may be at another root than the recipe says."""
+    return open_dataset(data.name, split, root or data.root, data.options)
 
 
 def prepare_dataset(

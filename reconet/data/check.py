@@ -7,25 +7,18 @@ that mends it is proposed.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from functools import partial
-from multiprocessing import get_context
 from os import cpu_count
-from pathlib import Path
 from typing import NamedTuple
 
-import cv2
 import numpy as np
-from PIL import Image as Pillow
 
 from reconet.data.check_report import Problem, Proposal, Report, SplitReport
 from reconet.data.dataset import IGNORE, Dataset, FileDataset, Label, Sample
-from reconet.data.draw import PAPER, Tile, fit, overlay, sheet
 from reconet.data.images import read_index
 from reconet.data.labels import IllegalLabelError
-from reconet.errors import DataError, ReconetError
-from reconet.files import write_atomic
+from reconet.data.parallel import mapped
+from reconet.errors import DataError
 
 Progress = Callable[[int, int], object]  # pictures done, pictures in all
 ALL = "(all)"  # where a problem is not of one picture
@@ -53,9 +46,9 @@ def check(
     info = datasets[0].info
     tasks = [(place, i) for place, dataset in enumerate(datasets) for i in range(len(dataset))]
     found: list[list[Finding]] = [[] for _ in datasets]
-    for number, (task, finding) in enumerate(
-        zip(tasks, _inspect_all(datasets, tasks, workers), strict=True), 1
-    ):
+    workers = min(cpu_count() or 1, 1 + len(tasks) // 64) if workers is None else workers
+    findings = mapped(partial(_inspect_task, datasets), tasks, workers)
+    for number, (task, finding) in enumerate(zip(tasks, findings, strict=True), 1):
         found[task[0]].append(finding)
         if progress is not None:
             progress(number, len(tasks))
@@ -70,38 +63,6 @@ def check(
         problems=(*problems, *mask_problem),
         proposals=proposals,
     )
-
-
-def _inspect_all(
-    datasets: Sequence[Dataset], tasks: Sequence[tuple[int, int]], workers: int | None
-) -> Iterator[Finding]:
-    work = partial(_inspect_task, datasets)
-    workers = min(cpu_count() or 1, 1 + len(tasks) // 64) if workers is None else workers
-    if workers == 0:
-        yield from map(work, tasks)
-        return
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _start, (datasets,))
-    try:
-        chunk = max(1, min(32, len(tasks) // (4 * workers)))
-        yield from pool.map(_inspect_here, tasks, chunksize=chunk)
-    except BrokenProcessPool as error:
-        raise DataError(
-            "a worker process was ended, perhaps for want of memory; try fewer workers."
-        ) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-_here: list[Dataset] = []  # of a worker process: sent once, not with each task
-
-
-def _start(datasets: Sequence[Dataset]) -> None:
-    cv2.setNumThreads(0)
-    _here[:] = datasets
-
-
-def _inspect_here(task: tuple[int, int]) -> Finding:
-    return _inspect_task(_here, task)
 
 
 def _inspect_task(datasets: Sequence[Dataset], task: tuple[int, int]) -> Finding:
@@ -119,8 +80,6 @@ def inspect(dataset: Dataset, index: int) -> Finding:
         return Finding({}, numbers, problem(text=str(error), values=dict(error.counts)))
     except DataError as error:
         return Finding({}, {}, problem(text=str(error)))
-    except ReconetError as error:
-        raise DataError(str(error)) from None  # of a kind that can travel between processes
     if isinstance(dataset, FileDataset) and dataset.pairs[index].label is None:
         return Finding({}, {}, None)
     labels = _histogram(sample.label_hw)
@@ -253,23 +212,3 @@ def _propose(
         reason = f"the labels of {num_classes} classes run to {num_classes} from {start}"
         return [], (Proposal(reason=f"{reason}; if 0 is void", label_map=label_map),)
     return [], ()
-
-
-def contact_sheet(dataset: Dataset, path: Path, count: int = 8) -> None:
-    """Write a PNG of a few pictures, each beside itself under its labels, with a legend."""
-    info = dataset.info
-    tiles, seen = [], set()
-    for index in np.linspace(0, len(dataset) - 1, min(count, len(dataset))).astype(int).tolist():
-        try:
-            name, image_hwc, label_hw = dataset[index]
-        except DataError:
-            tiles.append(Tile(f"{dataset.name(index)}: cannot be read", []))
-            continue
-        painted_hwc = overlay(image_hwc, label_hw, info.palette, alpha=0.6)
-        tiles.append(Tile(name, [fit(image_hwc, 280, 210), fit(painted_hwc, 280, 210)]))
-        seen.update(np.unique(label_hw).tolist())
-    legend = [(info.classes[label], info.palette[label]) for label in sorted(seen - {IGNORE})]
-    if IGNORE in seen:
-        legend.append(("(not labelled)", PAPER))
-    page = Pillow.fromarray(sheet(tiles, legend))
-    write_atomic(path, lambda file: page.save(file, format="PNG"))

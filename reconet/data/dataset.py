@@ -5,7 +5,7 @@ Every dataset delivers RGB uint8 pictures and uint8 labels 0..k-1, with 255 for 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from reconet.data.images import read_image
 from reconet.errors import DataError
-
-IGNORE = 255  # not -1: label files are 8-bit images, and 255 survives being written to one
+from reconet.void import IGNORE as IGNORE  # it belongs to what a dataset is
 
 Image = NDArray[np.uint8]  # hwc, RGB
 Label = NDArray[np.uint8]  # hw
@@ -49,7 +48,7 @@ class DatasetInfo:
     layout: tuple[str, ...] = ()  # what is expected under the root, one line each
     licence: str = ""
     source: str = ""  # where to get it
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
 
 class Dataset(Protocol):
@@ -101,9 +100,15 @@ def has_labels(dataset: Dataset) -> bool:
 
 def spread(dataset: Dataset, count: int) -> Iterator[Sample]:
     """Pictures spread evenly over a split, to look at; one that cannot be read is left out."""
-    for index in np.linspace(0, len(dataset) - 1, min(count, len(dataset))).astype(int):
+    for index in spread_indices(len(dataset), count):
         with suppress(DataError):
-            yield dataset[int(index)]
+            yield dataset[index]
+
+
+def spread_indices(length: int, count: int) -> list[int]:
+    """So many numbers below `length`, evenly over it; all of them if there are fewer."""
+    indices: list[int] = np.linspace(0, length - 1, min(count, length)).astype(int).tolist()
+    return indices
 
 
 def share_pictures(one: Dataset, other: Dataset) -> bool:

@@ -1,6 +1,7 @@
 """Labels as colours: alone, over their picture, and as a sheet of several with a legend."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import cv2
@@ -9,7 +10,9 @@ from numpy.typing import NDArray
 from PIL import Image as Pillow
 from PIL import ImageDraw, ImageFont
 
-from reconet.data.dataset import IGNORE, Colour, Image, Label
+from reconet.data.dataset import IGNORE, Colour, Dataset, Image, Label, spread_indices
+from reconet.errors import DataError
+from reconet.files import write_atomic
 
 VOID_COLOUR = (224, 224, 192)
 PAPER, INK = (255, 255, 255), (30, 30, 30)
@@ -63,6 +66,30 @@ def sheet(tiles: Sequence[Tile], names: Sequence[tuple[str, Colour]], columns: i
         page.paste(block, (GAP + number % columns * width, GAP + number // columns * height))
     page.paste(key, (GAP, GAP + lines * height))
     return np.array(page)
+
+
+def write_sheet(path: Path, tiles: Sequence[Tile], names: Sequence[tuple[str, Colour]]) -> None:
+    page = Pillow.fromarray(sheet(tiles, names))
+    write_atomic(path, lambda file: page.save(file, format="PNG"))
+
+
+def contact_sheet(dataset: Dataset, path: Path, count: int = 8) -> None:
+    """Write a PNG of a few pictures, each beside itself under its labels, with a legend."""
+    info = dataset.info
+    tiles, seen = [], set()
+    for index in spread_indices(len(dataset), count):
+        try:
+            name, image_hwc, label_hw = dataset[index]
+        except DataError:
+            tiles.append(Tile(f"{dataset.name(index)}: cannot be read", []))
+            continue
+        painted_hwc = overlay(image_hwc, label_hw, info.palette, alpha=0.6)
+        tiles.append(Tile(name, [fit(image_hwc, 280, 210), fit(painted_hwc, 280, 210)]))
+        seen.update(np.unique(label_hw).tolist())
+    legend = [(info.classes[label], info.palette[label]) for label in sorted(seen - {IGNORE})]
+    if IGNORE in seen:
+        legend.append(("(not labelled)", PAPER))
+    write_sheet(path, tiles, legend)
 
 
 def _block(tile: Tile) -> Pillow.Image:

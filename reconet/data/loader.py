@@ -31,7 +31,7 @@ from torch.utils import data as torch_data
 from reconet.data.dataset import Dataset, Sample
 from reconet.data.order import AUGMENT, Plan, Slot, random_stream
 from reconet.data.transforms import Geometry, cut, void
-from reconet.errors import DataError, ReconetError
+from reconet.errors import DataError, ReconetError, first_line
 
 T = TypeVar("T")
 OnError = Literal["raise", "skip"]
@@ -91,7 +91,7 @@ def batches(
     )
     buffers = Buffers.make(plan, geometry, workers)
     maker = BatchMaker(dataset, geometry, seed, on_error, buffers, void("", geometry))
-    return (maker.buffers.take(made, keep) for made in run(maker, enumerate(plan), workers))
+    return (maker.buffers.take(made, keep) for made in produce(maker, enumerate(plan), workers))
 
 
 def samples(
@@ -106,7 +106,7 @@ def samples(
 
     With on_error="skip" a broken picture is delivered as a Skipped, so that it can be counted.
     """
-    return run(SampleReader(dataset, on_error), range(rank, len(dataset), world), workers)
+    return produce(SampleReader(dataset, on_error), range(rank, len(dataset), world), workers)
 
 
 class Made(NamedTuple):
@@ -133,11 +133,10 @@ class Buffers:
     def make(cls, plan: Plan, geometry: Geometry, workers: int) -> "Buffers":
         places = PREFETCH * workers + 3
         shape = (places, plan.batch // plan.world, *geometry.crop)
-        if workers:
-            need_shared_memory(4 * math.prod(shape), workers)
         image_nbhwc = torch.empty((*shape, 3), dtype=torch.uint8)
         label_nbhw = torch.empty(shape, dtype=torch.uint8)
         if workers:
+            need_shared_memory(4 * math.prod(shape), workers)
             image_nbhwc.share_memory_()
             label_nbhw.share_memory_()
         return cls(image_nbhwc, label_nbhw)
@@ -239,7 +238,7 @@ def pad(crop: Sample, blank: Sample, size: tuple[int, int]) -> None:
         part[:height, width:] = empty[:height, width:]
 
 
-def run(
+def produce(
     maker: torch_data.Dataset[T | Failure], keys: Iterable[object], workers: int
 ) -> Iterator[T]:
     """Make an item of each key, in order, ahead of time and in other processes if there are any."""
@@ -287,7 +286,3 @@ def as_it_is(item: T) -> T:
 def start_worker(number: int) -> None:
     """Workers are the parallelism: DataLoader gives each one torch thread, and this no cv2 pool."""
     cv2.setNumThreads(0)
-
-
-def first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]

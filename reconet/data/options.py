@@ -6,7 +6,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from reconet.errors import RecipeError, unknown
-from reconet.recipe import Settings
+from reconet.recipe import Settings, in_one_line
 
 S = TypeVar("S", bound=Settings)
 
@@ -19,7 +19,4 @@ def read_options(kind: type[S], options: Mapping[str, object]) -> S:
     try:
         return kind.model_validate(dict(options))
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"]) or "options"
-        reason = first["msg"].removeprefix("Value error, ")
-        raise RecipeError(f"data.options.{name}: {reason[0].lower()}{reason[1:]}.") from error
+        raise RecipeError(in_one_line(error, "data.options")) from error

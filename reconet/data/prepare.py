@@ -5,14 +5,12 @@ complete and its job is skipped; the lists of a split are written last, by `fini
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing import get_context
 from os import cpu_count
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from reconet.data.parallel import mapped
 from reconet.errors import DataError
 from reconet.files import write_text
 
@@ -48,30 +46,9 @@ def run(plan: Plan, workers: int | None = None, progress: Progress | None = None
     skipped = total - len(todo)
     report(skipped, total)
     workers = min(cpu_count() or 1, len(todo)) if workers is None else workers
-    if workers == 0:
-        for number, job in enumerate(todo, skipped + 1):
-            plan.work(job)
-            report(number, total)
-    else:
-        _run_in_processes(plan, todo, workers, lambda done: report(skipped + done, total))
+    for number, _ in enumerate(mapped(plan.work, todo, workers), skipped + 1):
+        report(number, total)
     return Prepared(done=len(todo), skipped=skipped, counts=plan.finish())
-
-
-def _run_in_processes(
-    plan: Plan, todo: Sequence[Job], workers: int, report: Callable[[int], object]
-) -> None:
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))  # fork and threads clash
-    try:
-        chunk = max(1, min(32, len(todo) // (4 * workers)))
-        for number, _ in enumerate(pool.map(plan.work, todo, chunksize=chunk), 1):
-            report(number)
-    except BrokenProcessPool as error:
-        raise DataError(
-            "a worker process was ended, perhaps for want of memory; run it again with fewer "
-            "workers, and it goes on from here."
-        ) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def check_written(jobs: Sequence[Job]) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from reconet.engine.train import State
-from reconet.errors import CheckpointError
+from reconet.errors import CheckpointError, first_line
 from reconet.files import write_atomic
 from reconet.models.trained import BEST, FORMAT
 from reconet.models.weights import read_tensors
@@ -53,7 +53,7 @@ def load_last(path: Path, state: State) -> Progress:
         state.step = _count(content["step"])
         return Progress(**content["progress"])
     except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
-        reason = str(error).splitlines()[0]
+        reason = first_line(error)
         raise CheckpointError(f"{path} does not fit this recipe's network: {reason}") from error
 
 

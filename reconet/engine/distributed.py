@@ -21,7 +21,7 @@ def synchronise_batchnorm(model: nn.Module, world: World) -> nn.Module:
         return converted
     for module in list(model.modules()):
         for name, child in module.named_children():
-            if isinstance(child, nn.BatchNorm2d) and not isinstance(child, SyncBatchNorm):
+            if isinstance(child, nn.BatchNorm2d):
                 setattr(module, name, SyncBatchNorm.like(child))
     return model
 

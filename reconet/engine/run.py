@@ -13,26 +13,21 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from reconet.cpu import make_bf16_safe
-from reconet.data import open_dataset
-from reconet.data.dataset import Dataset, share_pictures
+from reconet.data import open_split
+from reconet.data.dataset import share_pictures
 from reconet.data.loader import Skipped, batches
-from reconet.data.order import steps_per_epoch
-from reconet.data.transforms import Geometry
-from reconet.engine.checkpoint import LAST, Progress, load_last, run_weights, save_last
+from reconet.engine.checkpoint import LAST, Progress, load_last, save_last
 from reconet.engine.display import Display
-from reconet.engine.distributed import synchronise_batchnorm
 from reconet.engine.memory import memory_mb, memory_warning
-from reconet.engine.optim import Ema, make_optimizer
 from reconet.engine.rundir import Log, enter, locked
+from reconet.engine.setup import check_labels, check_precision, geometry, make_state, total_steps
 from reconet.engine.stop import StopSwitch, signals
-from reconet.engine.train import State, Step, agreed, train
-from reconet.errors import DataError, OutputError, RecipeError, ReconetError, TrainingError
-from reconet.evaluate import StoppedError, evaluate
+from reconet.engine.train import Step, agreed, train
+from reconet.errors import DataError, OutputError, ReconetError
+from reconet.evaluate import StoppedError, evaluate, nothing_scored
 from reconet.figures import benchmark_scores, score_figures
 from reconet.models.liveness import mean_liveness, watched
-from reconet.models.segmenter import build_model
-from reconet.models.trained import BEST, put_weights, save_trained
+from reconet.models.trained import BEST, save_trained
 from reconet.protocol import Protocol
 from reconet.recipe import Recipe
 from reconet.sheet import prediction_sheet
@@ -101,11 +96,12 @@ class _Run:
 
     def __init__(self, recipe: Recipe, directory: Path, world: World, *, goes_on: bool) -> None:
         self.recipe, self.directory, self.world = recipe, directory, world
-        self.train_set = _open(recipe, recipe.data.train_split)
-        self.val_set = _open(recipe, recipe.data.val_split)
+        self.train_set = open_split(recipe.data, recipe.data.train_split)
+        self.val_set = open_split(recipe.data, recipe.data.val_split)
+        check_labels(self.train_set, self.val_set)
         self.seen_in_training = share_pictures(self.train_set, self.val_set)
         self.steps = total_steps(recipe, len(self.train_set))
-        _check_precision(recipe, world)
+        check_precision(recipe, world)
         torch.manual_seed(recipe.train.seed)
         torch.use_deterministic_algorithms(recipe.train.deterministic, warn_only=True)
         self.state = make_state(recipe, len(self.train_set.info.classes), world, fresh=not goes_on)
@@ -123,7 +119,7 @@ class _Run:
             with signals(self.stop), self.display, self._tensorboard() as self.events:
                 self._go_on(start)
         if self.state.step == self.steps and self.world.leads:
-            self._draw()
+            prediction_sheet(self.directory, self.val_set, self.world.device)
         return Outcome(
             directory=self.directory,
             step=self.state.step,
@@ -223,13 +219,14 @@ class _Run:
         best_score = max(figures["miou"], self.progress.best_score)
         self.progress = replace(self.progress, best_score=best_score, validated=step)
         if better or self.seen_in_training:
-            self._lead(lambda: self._save_best(figures))
+            decide(self.world, lambda: self._save_best(figures))
         return True
 
     def _scores(self) -> tuple[dict[str, float], Tensor]:
         model, data, info = self.state.best_model, self.recipe.data, self.val_set.info
         skipped: list[Skipped] = []
-        with watched(model.context) as seen, self.display.validation(len(self.val_set)) as tick:
+        mine = self.world.part_of(len(self.val_set))
+        with watched(model.context) as seen, self.display.validation(mine) as tick:
             count_kk = evaluate(
                 model,
                 self.val_set,
@@ -240,6 +237,7 @@ class _Run:
                 on_skip=skipped.append if data.on_error == "skip" else None,
                 stop=self.stop,
             )
+        self.world.agree(None if count_kk.any() else nothing_scored(self.val_set))
         figures = score_figures(count_kk, info.name, info.classes)
         if self.seen_in_training:
             figures["seen_in_training"] = True
@@ -265,10 +263,7 @@ class _Run:
         )
 
     def _save(self) -> None:
-        self._lead(lambda: save_last(self.directory / LAST, self.state, self.progress))
-
-    def _lead(self, action: Callable[[], None]) -> None:
-        decide(self.world, action)
+        decide(self.world, lambda: save_last(self.directory / LAST, self.state, self.progress))
 
     def _write(self, kind: str, step: int, figures: dict[str, Any]) -> None:
         if self.log is None:
@@ -302,45 +297,3 @@ class _Run:
         warning = memory_warning(self.recipe, self.state, self.world)
         if warning:
             self.display.line(warning)
-
-    def _draw(self) -> None:
-        prediction_sheet(self.directory, self.val_set, self.world.device)
-
-
-def total_steps(recipe: Recipe, pictures: int) -> int:
-    in_epoch = steps_per_epoch(pictures, recipe.train.batch)
-    return recipe.train.steps or (recipe.train.epochs or 0) * in_epoch
-
-
-def geometry(recipe: Recipe) -> Geometry:
-    data = recipe.data
-    return Geometry(crop=data.crop, base_size=data.base_size, scale=data.scale, flip=data.flip)
-
-
-def make_state(recipe: Recipe, num_classes: int, world: World, *, fresh: bool) -> State:
-    """The network and its optimiser at step 0; only a fresh one needs pretrained weights."""
-    start = recipe.train.init_from
-    model = build_model(recipe, num_classes, pretrained=fresh and start is None)
-    if fresh and start is not None:
-        put_weights(model, run_weights(start), start, other_classes=True)
-    model.to(world.device)
-    if recipe.train.channels_last:
-        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    synchronise_batchnorm(model, world)
-    ema = None if recipe.train.ema is None else Ema(model, recipe.train.ema)
-    scaler = torch.amp.GradScaler(world.device.type, enabled=recipe.train.precision == "fp16")
-    optimizer = make_optimizer(model, recipe.optim)
-    return State(model=model, optimizer=optimizer, scaler=scaler, ema=ema)
-
-
-def _open(recipe: Recipe, split: str) -> Dataset:
-    data = recipe.data
-    return open_dataset(data.name, split, data.root, data.options)
-
-
-def _check_precision(recipe: Recipe, world: World) -> None:
-    precision, device = recipe.train.precision, world.device.type
-    if precision == "fp16" and device == "cpu":
-        raise RecipeError("train.precision=fp16 needs a GPU; on a CPU use bf16 or fp32.")
-    if precision == "bf16" and device == "cpu" and not make_bf16_safe():
-        raise TrainingError("this CPU cannot compute in bf16; use train.precision=fp32.")

@@ -19,11 +19,12 @@ from typing import Any
 from reconet import recipe as recipes
 from reconet.engine.checkpoint import LAST
 from reconet.errors import OutputError, TrainingError
+from reconet.figures import plain
 from reconet.files import remove_strays, write_text
 from reconet.models.trained import BEST
 from reconet.recipe import Recipe
 
-RECIPE, LOG, LOCK = "recipe.json", "log.jsonl", ".lock"
+LOG, LOCK = "log.jsonl", ".lock"
 # Where the files are and how many processes read them changes nothing about the result.
 MAY_CHANGE = frozenset({"data.root", "data.workers"})
 
@@ -49,8 +50,8 @@ def locked(directory: Path) -> Iterator[None]:
 
 def enter(directory: Path, recipe: Recipe, *, resume: bool) -> bool:
     """Start a run, or go on with it: True if there is a checkpoint to go on from."""
-    path = directory / RECIPE
-    for name in (RECIPE, LOG, LAST, BEST):
+    path = directory / recipes.FILE
+    for name in (recipes.FILE, LOG, LAST, BEST):
         remove_strays(directory / name)
     if path.exists() and not (directory / LAST).exists() and not read_log(directory):
         recipes.write(recipe, path)  # a start that failed has left nothing to lose
@@ -85,12 +86,12 @@ class Log:
         """Forget every line after `step`: what they tell will happen again, and the same."""
         self._path = directory / LOG
         kept = [line for line in read_log(directory) if line["step"] <= step]
-        write_text(self._path, "".join(json.dumps(line) + "\n" for line in kept))
+        write_text(self._path, "".join(_text(line) for line in kept))
 
     def write(self, **figures: Any) -> None:
         try:
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(figures) + "\n")
+                file.write(_text(figures))
         except OSError as error:
             raise OutputError(f"cannot write {self._path}: {error.strerror}.") from error
 
@@ -100,6 +101,10 @@ def read_log(directory: Path) -> list[dict[str, Any]]:
     path = directory / LOG
     text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
     return [line for line in map(_line, text.splitlines()) if line is not None]
+
+
+def _text(line: dict[str, Any]) -> str:
+    return json.dumps(plain(line)) + "\n"
 
 
 def _line(text: str) -> dict[str, Any] | None:

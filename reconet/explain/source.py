@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from reconet.data import open_dataset
+from reconet.data import open_split
 from reconet.data.dataset import Dataset, Image, Label, has_labels
 from reconet.data.images import read_upright
 from reconet.errors import RecipeError
@@ -25,7 +25,7 @@ def find(picture: str, recipe: Recipe, classes: tuple[str, ...], root: Path | No
     if path.exists() or not colon:
         return Source(path.stem or path.name, read_upright(path).image_hwc, None)
     data = recipe.data
-    dataset = open_dataset(data.name, split, root or data.root, data.options)
+    dataset = open_split(data, split, root)
     check_classes(classes, dataset, "the network")
     sample = dataset[_index(dataset, which)]
     return Source(sample.name, sample.image_hwc, sample.label_hw if has_labels(dataset) else None)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 from torch.overrides import TorchFunctionMode
 
-from reconet.errors import ExportError
+from reconet.errors import ExportError, first_line
 from reconet.models.fold import fold_batchnorm
 from reconet.models.layers import resize
 from reconet.models.segmenter import Segmenter
@@ -65,7 +65,7 @@ def trace(model: Segmenter, *, output_stride: int) -> ExportedProgram:
                 Deployed(model).eval(), (example,), dynamic_shapes=(dynamic,)
             )
     except (RuntimeError, ValueError, TypeError) as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = first_line(error)
         raise ExportError(f"torch.export cannot trace this network: {reason}") from error
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reconet.data import open_dataset
+from reconet.data import open_split
 from reconet.data.dataset import Dataset, DatasetInfo, Sample, has_labels
 from reconet.errors import AbsentError, DataError
 from reconet.evaluate import OnPicture, confusion_of
@@ -97,7 +97,7 @@ def open_judge(
     asked = root is not None or split is not None
     split = split or data.val_split
     try:
-        dataset = open_dataset(data.name, split, root or data.root, data.options)
+        dataset = open_split(data, split, root)
     except AbsentError:
         if asked:
             raise

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reconet.data import open_dataset
-from reconet.data.dataset import Dataset, Image
+from reconet.data import open_dataset, open_split
+from reconet.data.dataset import Dataset, Image, spread_indices
 from reconet.data.images import read_image
 from reconet.data.layout import files_in
 from reconet.errors import AbsentError, DataError
@@ -63,7 +63,7 @@ def of_recipe(recipe: Recipe, split: str, root: Path | None, most: int) -> Pictu
     """Of the network's own dataset; where that is not here, generated ones, and it is said so."""
     data = recipe.data
     try:
-        return from_dataset(open_dataset(data.name, split, root or data.root, data.options), most)
+        return from_dataset(open_split(data, split, root), most)
     except AbsentError:
         if root is not None:  # the user says that it is there
             raise
@@ -114,5 +114,4 @@ def _fit(image_hwc: Image, size: tuple[int, int]) -> Image:
 
 
 def _spread(things: Sequence[T], most: int) -> list[T]:
-    places = np.linspace(0, len(things) - 1, min(most, len(things))).astype(int)
-    return [things[int(place)] for place in places]
+    return [things[place] for place in spread_indices(len(things), most)]

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from reconet.errors import ExportError, MissingExtraError
+from reconet.errors import ExportError, MissingExtraError, first_line
 from reconet.files import made_beside, write_bytes
 from reconet.runtimes import LABELS, LOGITS
 from reconet.runtimes.about import About
@@ -73,7 +73,7 @@ def as_onnx(program: ExportedProgram) -> Any:
                 verbose=False,
             )
     except Exception as error:  # its errors are of many kinds, and pages long
-        reason = str(error.__cause__ or error).strip().splitlines()[0]
+        reason = first_line(error.__cause__ or error)
         raise ExportError(f"torch cannot write this network as ONNX: {reason}") from error
     assert made is not None
     return made.model_proto

@@ -39,16 +39,24 @@ def _by_head(map_bdn: Tensor, heads: int) -> Tensor:
     return map_band
 
 
+class Attention(nn.Module):
+    """softmax(scale * query . key) . value, of n queries and m keys, by torch's fused kernels.
+
+    A module, not a function, so that it can be counted like a layer.
+    """
+
+    def __init__(self, *, scale: float | None = None) -> None:
+        super().__init__()
+        self.scale = scale  # None: one over the root of the length of a query
+
+    def forward(self, query_bnd: Tensor, key_bmd: Tensor, value_bme: Tensor) -> Tensor:
+        # What torch's kernels without an n x m map ask for: four dimensions (one head), dense rows.
+        query, key, value = (x.unsqueeze(1).contiguous() for x in (query_bnd, key_bmd, value_bme))
+        return F.scaled_dot_product_attention(query, key, value, scale=self.scale).squeeze(1)
+
+
 class Product(nn.Module):
     """Batched matrix product, as a layer: so that those who count layers can see it."""
 
     def forward(self, left_bij: Tensor, right_bjk: Tensor) -> Tensor:
         return left_bij @ right_bjk
-
-
-def conv_bn(channels_in: int, channels_out: int, kernel: int) -> nn.Sequential:
-    """Convolution that keeps the size, batch norm, and no activation."""
-    return nn.Sequential(
-        nn.Conv2d(channels_in, channels_out, kernel, padding=kernel // 2, bias=False),
-        nn.BatchNorm2d(channels_out),
-    )

@@ -40,12 +40,9 @@ def fold_batchnorm(model: Segmenter) -> Segmenter:
         parent, name = _place(folded, norm)
         setattr(parent, name, nn.Identity())
     expected_bkhw, got_bkhw = (net.coarse(probe_bchw.to(weight.dtype)) for net in (plain, folded))
-    close = torch.allclose(got_bkhw, expected_bkhw, rtol=1e-3, atol=1e-3 * _largest(expected_bkhw))
+    tolerance = 1e-3 * expected_bkhw.abs().max().item()
+    close = torch.allclose(got_bkhw, expected_bkhw, rtol=1e-3, atol=tolerance)
     return folded if close else plain
-
-
-def _largest(values: Tensor) -> float:
-    return values.abs().max().item()
 
 
 def _pairs(model: Segmenter, probe_bchw: Tensor) -> list[tuple[str, str]]:

@@ -38,6 +38,14 @@ def conv_bn_relu(
     )
 
 
+def conv_bn(channels_in: int, channels_out: int, kernel: int) -> nn.Sequential:
+    """Convolution that keeps the size, batch norm, and no activation."""
+    return nn.Sequential(
+        nn.Conv2d(channels_in, channels_out, kernel, padding=kernel // 2, bias=False),
+        nn.BatchNorm2d(channels_out),
+    )
+
+
 class ImagePooling(nn.Module):
     """The mean over the picture through 1x1 convolution, norm and ReLU, at every position."""
 
@@ -48,22 +56,6 @@ class ImagePooling(nn.Module):
     def forward(self, x_bchw: Tensor) -> Tensor:
         pooled_bd11: Tensor = self.project(x_bchw.mean(dim=(2, 3), keepdim=True))
         return pooled_bd11.expand(-1, -1, *x_bchw.shape[2:])
-
-
-class Attention(nn.Module):
-    """softmax(scale * query . key) . value, of n queries and m keys, by torch's fused kernels.
-
-    A module, not a function, so that it can be counted like a layer.
-    """
-
-    def __init__(self, *, scale: float | None = None) -> None:
-        super().__init__()
-        self.scale = scale  # None: one over the root of the length of a query
-
-    def forward(self, query_bnd: Tensor, key_bmd: Tensor, value_bme: Tensor) -> Tensor:
-        # What torch's kernels without an n x m map ask for: four dimensions (one head), dense rows.
-        query, key, value = (x.unsqueeze(1).contiguous() for x in (query_bnd, key_bmd, value_bme))
-        return F.scaled_dot_product_attention(query, key, value, scale=self.scale).squeeze(1)
 
 
 def full_precision(x: Tensor) -> AbstractContextManager[object]:

@@ -154,6 +154,5 @@ def _checked_options(settings: Model) -> dict[str, Any]:
         try:
             options[option] = TypeAdapter(hints[option]).validate_python(value)
         except ValidationError as error:
-            reason = error.errors()[0]["msg"]
-            raise RecipeError(f"option {name}.{option}: {reason}, got {value!r}.") from error
+            raise RecipeError(in_one_line(error, f"option {name}.{option}")) from error
     return options

@@ -25,6 +25,8 @@ from reconet.recipe import Recipe, dump, validate
 
 FORMAT = 1
 BEST = "best.safetensors"  # in a run directory
+# Modules with a row for each class, by the beginnings of their names.
+CLASSIFIERS = ("classify", "presence")
 EXPORTED = (".onnx", ".pt2", ".xml")  # files of `reconet export`, which hold no weights to load
 Byte = Annotated[int, Field(ge=0, le=255)]
 Palette = tuple[tuple[Byte, Byte, Byte], ...]
@@ -142,14 +144,11 @@ def _no_larger_than(weights: int, path: Path) -> Iterator[None]:
 
 def put_weights(
     model: Segmenter, state: Mapping[str, Tensor], source: Path, *, other_classes: bool = False
-) -> tuple[str, ...]:
-    """Give a network its weights, all of them; with `other_classes` its classifiers may stay.
-
-    Returns the names of the weights that stayed as they were.
-    """
+) -> None:
+    """Give a network its weights, all of them; with `other_classes`, classifiers of another shape
+    stay as they are."""
     report = compare(model.state_dict(), state)
-    left = tuple(k for k in report.other_shape if ".".join(k.split(".")[:-1]).endswith("classify"))
-    other_shape = [key for key in report.other_shape if not (other_classes and key in left)]
+    other_shape = [k for k in report.other_shape if not (other_classes and _classifies(k))]
     if report.missing or report.unexpected or other_shape:
         first = [*report.missing, *report.unexpected, *other_shape][0]
         raise CheckpointError(
@@ -158,7 +157,11 @@ def put_weights(
             f"(the first: {first})."
         )
     model.load_state_dict({key: state[key] for key in report.loaded}, strict=False)
-    return left
+
+
+def _classifies(key: str) -> bool:
+    """Whether weights like context.core.presence.bias are those of a classifier."""
+    return any(part.startswith(CLASSIFIERS) for part in key.split("."))
 
 
 class Metadata(BaseModel):

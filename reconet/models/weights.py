@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from reconet.errors import CheckpointError
+from reconet.errors import CheckpointError, first_line
 from reconet.models.backbone import ResNet
 
 # What weights="imagenet" means. timm's "s" networks have the deep stem; "tv" are torchvision's.
@@ -45,23 +45,13 @@ class LoadReport:
         return not (self.missing or self.unexpected or self.other_shape)
 
 
-class MisfitError(CheckpointError):
-    """Weights of another network; `report` accounts for every key."""
-
-    def __init__(self, message: str, report: LoadReport) -> None:
-        super().__init__(message)
-        self.report = report
-
-
 def load_backbone(net: ResNet, source: str) -> LoadReport:
     """Load weights into `net`, completely or not at all."""
     path = _find(net, source)
     state = _clean(read_tensors(path))
     report = compare(net.state_dict(), state)
     if not report.fits:
-        raise MisfitError(
-            f"{source} does not fit {net.name}: {_explain(report, net, state)}.", report
-        )
+        raise CheckpointError(f"{source} does not fit {net.name}: {_explain(report, net, state)}.")
     broken = [key for key in report.loaded if not _is_number(state[key])]
     if broken:
         raise CheckpointError(f"{source}: {broken[0]} holds values that are no finite numbers.")
@@ -95,7 +85,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
             f"{path} is no plain file of tensors (damaged, or it holds code, which is never run)."
         ) from error
     except Exception as error:  # both parsers raise nearly anything about bytes they do not expect
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = first_line(error)
         raise CheckpointError(f"cannot read the weights {path}: {reason}.") from error
     if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
         content = content["state_dict"]

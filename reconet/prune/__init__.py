@@ -13,10 +13,10 @@ import numpy as np
 from torch import Tensor
 
 from reconet import recipe as recipes
-from reconet.data import open_dataset
+from reconet.data import open_split
 from reconet.data.dataset import Dataset
 from reconet.engine.checkpoint import LAST
-from reconet.engine.rundir import LOG, RECIPE
+from reconet.engine.rundir import LOG
 from reconet.errors import DataError, OutputError, RecipeError
 from reconet.evaluate import check_classes, confusion_of
 from reconet.figures import score_figures
@@ -99,7 +99,7 @@ def spread(length: int, count: int) -> list[int]:
 
 def _open(before: Trained, split: str, root: Path | None, run: Path) -> Dataset:
     data = before.recipe.data
-    dataset = open_dataset(data.name, split, root or data.root, data.options)
+    dataset = open_split(data, split, root)
     check_classes(before.classes, dataset, run)
     if len(dataset) == 0:
         raise DataError(f"{data.name} has no pictures in split {split!r}.")
@@ -145,7 +145,7 @@ def is_pruned(directory: Path) -> bool:
     if any((directory / name).exists() for name in (LAST, LOG)):
         return False
     try:
-        start = recipes.read(directory / RECIPE).train.init_from
+        start = recipes.read(directory / recipes.FILE).train.init_from
     except RecipeError:
         return False
     return start == (directory / BEST).resolve()
@@ -183,6 +183,6 @@ def _save(trained: Trained, directory: Path) -> Path:
     path = directory / BEST
     train = trained.recipe.train.model_copy(update={"init_from": path.resolve()})
     # The recipe first: by it a folder that was left half written can be written again.
-    recipes.write(trained.recipe.model_copy(update={"train": train}), directory / RECIPE)
+    recipes.write(trained.recipe.model_copy(update={"train": train}), directory / recipes.FILE)
     save_again(path, trained)
     return path

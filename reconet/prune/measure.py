@@ -1,6 +1,5 @@
 """Networks side by side: size on disk, parameters, products, and time as a ratio."""
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from reconet.cost import model_cost
 from reconet.inside import look_inside, reconstruction
 from reconet.models.trained import Trained
 from reconet.runtime import in_use
+from reconet.turns import over, turns
 
 
 class Ratio(NamedTuple):
@@ -80,17 +80,9 @@ def _call(function: Callable[[Tensor], Tensor], value: Tensor) -> Callable[[], o
 
 def in_turns(calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, Ratio]:
     """Each call's time over that of the first, in rounds, so that noise meets all."""
-    first = next(iter(calls))
-    ratios: dict[str, list[float]] = {name: [] for name in calls}
-    for round_number in range(repeats + 1):
-        seconds = {}
-        for name, call in calls.items():
-            start = time.perf_counter()
-            call()
-            seconds[name] = time.perf_counter() - start
-        if round_number > 0:  # the first round warms up
-            for name in calls:
-                ratios[name].append(seconds[name] / seconds[first])
+    times = turns(calls, repeats)
+    first = next(iter(times.values()))
+    ratios = {name: over(seconds, first) for name, seconds in times.items()}
     return {
         name: Ratio(median(values), (min(values), max(values))) for name, values in ratios.items()
     }

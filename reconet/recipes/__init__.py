@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from reconet.errors import RecipeError, pick
-from reconet.recipe import Recipe, read
+from reconet.recipe import FILE, Recipe, read
 from reconet.recipes import (
     ade20k,
     cityscapes,
@@ -52,8 +52,8 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
 def find(name: str) -> Recipe:
     """A recipe by its name, or from a file that `reconet show --out` or a run has written."""
     path = Path(name)
-    if path.is_dir() and (path / "recipe.json").is_file():
-        return read(path / "recipe.json")
+    if path.is_dir() and (path / FILE).is_file():
+        return read(path / FILE)
     if path.suffix == ".json" or path.is_file():
         if not path.is_file():
             raise RecipeError(f"no recipe file {name}.")

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from pydantic_core import PydanticUndefined
 
 from reconet import recipe as recipes
-from reconet.data import open_dataset
+from reconet.data import open_split
 from reconet.data.dataset import Colour, Dataset, spread
-from reconet.engine.rundir import RECIPE, read_log
+from reconet.engine.rundir import read_log
 from reconet.errors import ReconetError, TrainingError
 from reconet.evaluate import check_classes, evaluate
 from reconet.figures import benchmark_scores, score_figures
@@ -88,9 +88,9 @@ class Gathered:
 
 def gather(run: Path, name: str, world: World, *, pictures: int, tell: Tell) -> Gathered:
     directory = run.parent if run.is_file() else run
-    if not (directory / RECIPE).is_file():
-        raise TrainingError(f"{run} holds no run: there is no {RECIPE}.")
-    recipe = recipes.read(directory / RECIPE)
+    if not (directory / recipes.FILE).is_file():
+        raise TrainingError(f"{run} holds no run: there is no {recipes.FILE}.")
+    recipe = recipes.read(directory / recipes.FILE)
     log = tuple(line for line in read_log(directory) if _is_line(line))
     missing = []
     if not any(line["kind"] == "train" for line in log):
@@ -124,7 +124,7 @@ def gather(run: Path, name: str, world: World, *, pictures: int, tell: Tell) -> 
 def _ask(directory: Path, name: str, world: World, pictures: int, tell: Tell) -> Answers:
     trained = load_trained(directory)
     data = trained.recipe.data
-    dataset = open_dataset(data.name, data.val_split, data.root, data.options)
+    dataset = open_split(data, data.val_split)
     check_classes(trained.classes, dataset, "it")
     model = trained.model.to(world.device)
     seen = 0

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from reconet.errors import CheckpointError, MissingExtraError
+from reconet.errors import CheckpointError, MissingExtraError, first_line
 
 if TYPE_CHECKING:
     from reconet.runtimes import Run
@@ -26,11 +26,16 @@ def open_onnx(source: Path, outputs: Sequence[str]) -> tuple[Mapping[str, str], 
         settings = onnxruntime.SessionOptions()
         settings.intra_op_num_threads = torch.get_num_threads()
         settings.log_severity_level = 3
-        session = onnxruntime.InferenceSession(data, settings, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(
+            data,
+            settings,
+            providers=["CPUExecutionProvider"],
+            enable_fallback=0,  # to the same provider, with a word on stdout
+        )
     except CheckpointError:
         raise
     except Exception as error:  # protobuf and the runtime raise nearly anything
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = first_line(error)
         raise CheckpointError(f"cannot read {source}: {reason.rstrip('.')}.") from error
     texts: dict[str, str] = session.get_modelmeta().custom_metadata_map
     name = session.get_inputs()[0].name

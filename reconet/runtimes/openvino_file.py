@@ -42,7 +42,7 @@ def open_openvino(
         # What leads to no wanted output is not computed.
         part = openvino.Model(wanted, model.get_parameters())
         compiled = core.compile_model(part, "CPU", settings)
-    except RuntimeError as error:
+    except Exception as error:  # even that its own message cannot be decoded
         reason = str(error).strip().splitlines()[-1].strip() if str(error).strip() else "no reason"
         raise CheckpointError(f"cannot read {source}: {reason.rstrip('.')}.") from error
     own = threading.local()  # a request serves one thread at a time

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from reconet.errors import CheckpointError
+from reconet.errors import CheckpointError, first_line
 from reconet.runtimes.about import LABELS, LOGITS
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def load_trusted(source: Path, outputs: Sequence[str]) -> tuple[Mapping[str, str
             warnings.simplefilter("ignore")  # about torch's own internals
             module = torch.export.load(source, extra_files=extra).module()
     except Exception as error:  # it raises nearly anything
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = first_line(error)
         raise CheckpointError(f"cannot read {source}: {reason.rstrip('.')}.") from error
     texts = json.loads(extra[TEXTS])
 

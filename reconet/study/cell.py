@@ -15,12 +15,12 @@ from typing import Any
 
 from reconet import recipe as recipes
 from reconet.cost import model_cost
-from reconet.data import open_dataset
+from reconet.data import open_split
 from reconet.data.dataset import Dataset
 from reconet.engine.checkpoint import LAST, run_weights
 from reconet.engine.run import run_training
 from reconet.engine.rundir import read_log
-from reconet.errors import ReconetError, TrainingError
+from reconet.errors import ReconetError, TrainingError, first_line
 from reconet.evaluate import evaluate
 from reconet.figures import score_figures
 from reconet.files import write_text
@@ -75,7 +75,7 @@ def _score(recipe: Recipe, run: Path, variant: str, steps: int, device: str) -> 
     trained = steps > 0
     world = World(rank=0, size=1, device=pick_device(device))
     data = recipe.data
-    dataset = open_dataset(data.name, data.val_split, data.root, data.options)
+    dataset = open_split(data, data.val_split)
     model = last_network(recipe, run, len(dataset.info.classes)).to(world.device)
     log = read_log(run)
     cost = model_cost(model, data.crop).total
@@ -167,7 +167,7 @@ def main(arguments: list[str]) -> int:
         import traceback
 
         traceback.print_exc()
-        note_failure(place, f"{type(error).__name__}: {str(error).splitlines()[0]}")
+        note_failure(place, f"{type(error).__name__}: {first_line(error)}")
         return 1
     return 0 if result is not None else 128 + signal.SIGTERM
 

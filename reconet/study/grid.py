@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from reconet import recipe as recipes
-from reconet.data import open_dataset
+from reconet.data import open_split
 from reconet.engine.rundir import MAY_CHANGE, locked, read_log
 from reconet.errors import TrainingError
 from reconet.files import write_text
@@ -101,11 +101,11 @@ def check(cells: Sequence[Cell]) -> int:
     """Find what is wrong with data or settings before hours have passed; the steps of one cell."""
     recipe = cells[0].recipe
     data = recipe.data
-    train_set = open_dataset(data.name, data.train_split, data.root, data.options)
-    open_dataset(data.name, data.val_split, data.root, data.options)
+    train_set = open_split(data, data.train_split)
+    open_split(data, data.val_split)
     import torch
 
-    from reconet.engine.run import total_steps
+    from reconet.engine.setup import total_steps
 
     with torch.device("meta"):
         for cell in {cell.variant.name: cell for cell in cells}.values():

@@ -7,11 +7,10 @@ An unfolding along n channels (rows, columns) has rank at most min(n, r), whatev
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from reconet.data.dataset import Dataset
+from reconet.data.dataset import Dataset, spread_indices
 from reconet.inside import look_inside
 from reconet.models.context.reconet import TensorReconstruction, reconstruct
 from reconet.models.liveness import Axis, effective_rank, singular_values
@@ -40,8 +39,8 @@ def spectrum(model: Segmenter, dataset: Dataset, device: torch.device) -> Spectr
     values: dict[str, list[Tensor]] = {axis: [] for axis in AXES}
     attention = []
     weight_r = torch.empty(0)
-    for index in np.linspace(0, len(dataset) - 1, min(PICTURES, len(dataset))).astype(int):
-        image_hwc = torch.from_numpy(dataset[int(index)].image_hwc)
+    for index in spread_indices(len(dataset), PICTURES):
+        image_hwc = torch.from_numpy(dataset[index].image_hwc)
         factors = look_inside(model, image_hwc.permute(2, 0, 1)[None].to(device)).factors
         weight_r = factors.weight_r.double().cpu()
         for axis in AXES:

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from reconet.data import open_dataset
-from reconet.data.check import check, contact_sheet
+from reconet.data.check import check
 from reconet.data.check_report import Report
 from reconet.data.dataset import IGNORE, Dataset, DatasetInfo, Sample
-from reconet.errors import DataError, MissingExtraError
+from reconet.data.draw import contact_sheet
+from reconet.errors import MissingExtraError
 
 CLASSES = ("wall", "door", "floor")
 
@@ -130,10 +131,11 @@ def test_splits_that_must_be_disjoint_are_compared() -> None:
     assert "train 1 is in train and in val" in texts(report)
 
 
-def test_what_concerns_all_pictures_is_an_error_and_not_a_report() -> None:
+@pytest.mark.parametrize("workers", [0, 1])
+def test_what_concerns_all_pictures_is_an_error_and_not_a_report(workers: int) -> None:
     broken = replace(SOUND, error=MissingExtraError("data", "reading x.mat"))
-    with pytest.raises(DataError, match=r"pip install 'reconet\[data\]'"):
-        check([broken], workers=0)
+    with pytest.raises(MissingExtraError, match=r"pip install 'reconet\[data\]'"):
+        check([broken], workers=workers)
 
 
 def test_broken_files_are_collected_by_name_and_the_rest_is_counted(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from reconet.data import DATASETS, dataset_root, open_dataset
 from reconet.data.cityscapes import read_label as read_cityscapes
 from reconet.data.cocostuff import NUMBERS as STUFF_NUMBERS
-from reconet.data.dataset import IGNORE, Dataset, FileDataset
+from reconet.data.dataset import IGNORE, Dataset, FileDataset, spread_indices
 from reconet.data.labels import IllegalLabelError
 from reconet.data.names import PASCAL_CONTEXT
 from reconet.data.pcontext import NUMBERS as CONTEXT_NUMBERS
@@ -173,6 +173,13 @@ def test_unknown_names_are_answered_with_those_that_exist(name: str, tmp_path: P
         open_dataset(name, "trian", tmp_path)
     with pytest.raises(ReconetError, match=r"unknown option data.options 'colour'"):
         open_dataset(name, "train", tmp_path, {"colour": 1})
+
+
+def test_indices_are_spread_evenly_from_the_first_to_the_last() -> None:
+    assert spread_indices(100, 3) == [0, 49, 99]
+    assert spread_indices(2, 64) == [0, 1]
+    assert spread_indices(7, 1) == [0]
+    assert spread_indices(0, 4) == []
 
 
 def test_an_unknown_dataset_is_answered_with_the_nearest() -> None:

@@ -4,16 +4,23 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
+import reconet.engine.run
 from reconet.cli import main
+from reconet.engine.display import Display
 from reconet.engine.rundir import Log, locked, read_log
 from reconet.errors import TrainingError
+from reconet.recipe import apply_overrides
 from reconet.recipes import RECIPES, find
+from reconet.world import World
 from tests.data.trees import OPTIONS, make_tree
 
 TINY = [
@@ -144,6 +151,91 @@ def test_a_broken_picture_in_the_middle_names_itself_and_keeps_the_work(
     code, _, err = run(capsys, *skipping)
     assert code == 0
     assert f"skipped {broken.stem}" in err
+
+
+@pytest.mark.parametrize("which", ["train", "val"])
+def test_a_split_without_labels_is_refused_before_the_first_step(
+    which: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_tree("ade20k", tmp_path / "data")
+    arguments = ["train", "ade20k/reconet_r50", *TINY, f"--set=data.root={tmp_path / 'data'}"]
+    arguments += [f"--set=data.{which}_split=test", f"--out={tmp_path / 'run'}"]
+    code, _, err = run(capsys, *arguments)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "ade20k test has no labels" in err
+
+
+def test_a_validation_without_a_labelled_pixel_keeps_the_work_and_is_made_up_later(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_tree("camvid", tmp_path / "data")
+    good = {path: path.read_bytes() for path in (tmp_path / "data" / "valannot").iterdir()}
+    for path in good:
+        with Image.open(path) as label:
+            Image.fromarray(np.full(label.size[::-1], 11, np.uint8)).save(path)
+    arguments = ["train", "folder/reconet", *TINY, f"--set=data.root={tmp_path / 'data'}"]
+    arguments += ["--set=data.name=camvid", f"--out={tmp_path / 'run'}"]
+    code, _, err = run(capsys, *arguments)
+    assert code == 2
+    assert err.splitlines()[-1].endswith("camvid val has no labelled pixel to score against.")
+    for path, content in good.items():
+        path.write_bytes(content)
+    assert run(capsys, *arguments, "--resume")[0] == 0
+    assert [line["kind"] for line in read_log(tmp_path / "run")] == ["train", "val"]
+    assert (tmp_path / "run" / "best.safetensors").is_file()
+
+
+def test_a_crop_of_one_feature_trains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["--set=data.crop=32", "--set=train.micro_batch=null"]
+    code, _, err = run(capsys, "train", "scenes/tiny", f"--out={tmp_path / 'run'}", *TINY, *small)
+    assert code == 0, err
+
+
+def test_a_class_that_nobody_saw_is_null_in_the_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """JSON has no NaN: other programs refuse it."""
+    make_tree("ade20k", tmp_path / "data")
+    arguments = ["train", "ade20k/reconet_r50", *TINY, f"--set=data.root={tmp_path / 'data'}"]
+    assert run(capsys, *arguments, f"--out={tmp_path / 'run'}")[0] == 0
+    text = (tmp_path / "run" / "log.jsonl").read_text()
+    assert "NaN" not in text
+    iou = read_log(tmp_path / "run")[-1]["iou"]
+    assert len(iou) == 150
+    assert None in iou
+    assert any(isinstance(value, float) for value in iou)
+
+
+def test_a_log_with_nan_of_an_earlier_version_goes_on_without(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text('{"kind": "val", "step": 2, "iou": [0.5, NaN]}\n')
+    assert read_log(tmp_path)[0]["step"] == 2
+    Log(tmp_path, 2)
+    assert "NaN" not in (tmp_path / "log.jsonl").read_text()
+    assert read_log(tmp_path)[0]["iou"] == [0.5, None]
+
+
+class OneOfTwo(World):
+    """The second of two processes, without the first."""
+
+    def total(self, value: torch.Tensor) -> torch.Tensor:
+        return value
+
+
+def test_the_bar_of_a_validation_counts_the_pictures_of_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+
+    @contextmanager
+    def validation(_: Display, pictures: int) -> Iterator[Callable[[], None]]:
+        told.append(pictures)
+        yield lambda: told.append(-1)
+
+    monkeypatch.setattr(Display, "validation", validation)
+    recipe = apply_overrides(find("scenes/tiny"), ["data.options.val=5", "data.workers=0"])
+    world = OneOfTwo(rank=1, size=2, device=torch.device("cpu"))
+    reconet.engine.run._Run(recipe, tmp_path, world, goes_on=False)._scores()
+    assert told == [2, -1, -1]
 
 
 def test_a_full_disk_keeps_the_last_good_checkpoint(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from reconet.data.loader import Batch
 from reconet.engine.checkpoint import Progress, load_last, run_weights, save_last
 from reconet.engine.optim import Ema, make_optimizer, set_lr
-from reconet.engine.run import make_state, total_steps
+from reconet.engine.setup import make_state, total_steps
 from reconet.engine.train import State, seed_step, train
 from reconet.errors import CheckpointError, RecipeError, TrainingError
 from reconet.models.segmenter import build_model
@@ -50,6 +50,13 @@ def run(state: State, chosen: Recipe, steps: int, start: int = 0) -> list[float]
     return [step.loss for step in train(state, batches(steps, start), chosen, 40, WORLD)]
 
 
+def without_batchnorm(model: nn.Module) -> None:
+    for module in model.modules():
+        for name, child in module.named_children():
+            if isinstance(child, nn.BatchNorm2d):
+                setattr(module, name, nn.Identity())
+
+
 @pytest.mark.parametrize(
     "settings",
     [
@@ -73,15 +80,30 @@ def test_accumulation_gives_the_gradient_of_the_whole_batch() -> None:
     for settings in ((), ("train.micro_batch=3",), ("train.micro_batch=1",)):
         chosen = recipe(*settings, "model.options.dropout=0", "model.aux=false")
         state = state_of(chosen)
-        for module in state.model.modules():
-            for name, child in module.named_children():
-                if isinstance(child, nn.BatchNorm2d):
-                    setattr(module, name, nn.Identity())
+        without_batchnorm(state.model)
         run(state, chosen, 1)
         gradients.append([p.grad.clone() for p in state.model.parameters() if p.grad is not None])
     for other in gradients[1:]:
         for one, two in zip(gradients[0], other, strict=True):
             torch.testing.assert_close(one, two, atol=1e-5, rtol=1e-3)
+
+
+@pytest.mark.parametrize("context", ["danet", "acfnet", "encnet"])
+def test_losses_of_contexts_are_those_of_their_parts(context: str) -> None:
+    """Without batch norm, whose statistics are those of what passes at once."""
+    image, label = fixed_batch()
+    label[0, :60], label[1, :7], label[3] = 255, 255, 255
+    own = []
+    for micro in ("null", "3", "1"):
+        chosen = recipe(f"model.context={context}", f"train.micro_batch={micro}", "model.aux=false")
+        state = state_of(chosen)
+        without_batchnorm(state.model)
+        for module in state.model.modules():
+            if isinstance(module, nn.Dropout | nn.Dropout2d):
+                module.p = 0.0
+        stream = [Batch(0, image, label, ("a", "b", "c", "d"), ())]
+        own.append(next(train(state, stream, chosen, 40, WORLD)).loss)
+    assert own == pytest.approx([own[0]] * 3, rel=1e-5)
 
 
 def test_a_loss_that_is_no_number_stops_with_step_rate_and_pictures() -> None:
@@ -201,16 +223,39 @@ def test_a_trained_network_comes_back_with_all_that_it_needs(tmp_path: Path) -> 
     assert torch.equal(trained.model(image_bchw).main_bkhw, expected(image_bchw).main_bkhw)
 
 
+CLASSIFIERS = {
+    "reconet": [],
+    "danet": ["context.classify_position", "context.classify_channel"],
+    "acfnet": ["context.classify_coarse"],
+    "encnet": ["context.core.presence"],
+    "cfnet": ["context.enc.presence"],
+}
+
+
+@pytest.mark.parametrize("context", CLASSIFIERS)
 def test_init_from_another_run_leaves_only_the_classifiers_of_other_classes(
-    tmp_path: Path,
+    context: str, tmp_path: Path
 ) -> None:
-    chosen = recipe()
+    settings = [f"model.context={context}"]
+    if context == "cfnet":
+        settings.append("model.options.se_weight=0.2")
+    chosen = recipe(*settings)
     source = saved(tmp_path, chosen)
+    torch.manual_seed(1)
     model = build_model(chosen, 3)
-    left = put_weights(model, run_weights(source), source, other_classes=True)
-    assert {name.rpartition(".")[0] for name in left} == {"classify", "aux.classify"}
+    fresh = {key: value.clone() for key, value in model.state_dict().items()}
+    weights = run_weights(source)
+    put_weights(model, weights, source, other_classes=True)
+    stay = {"classify", "aux.classify", *CLASSIFIERS[context]}
+    for key, value in model.state_dict().items():
+        expected = fresh if key.rpartition(".")[0] in stay else weights
+        assert torch.equal(value, expected[key]), key
     with pytest.raises(CheckpointError, match="holds another network"):
-        put_weights(model, run_weights(source), source)
+        put_weights(model, weights, source)
+
+
+def test_init_from_refuses_a_network_of_another_size(tmp_path: Path) -> None:
+    source = saved(tmp_path, recipe())
     other = build_model(recipe("model.rank=9"), CLASSES)
     with pytest.raises(CheckpointError, match="holds another network"):
         put_weights(other, run_weights(source), source, other_classes=True)

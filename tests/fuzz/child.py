@@ -5,14 +5,17 @@ number), so that a finding can be looked at again. A reader may succeed or raise
 one line; everything else is printed, and so is a file that takes very long.
 """
 
+import atexit
 import io
 import json
 import resource
+import shutil
 import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -21,28 +24,40 @@ from PIL import Image
 from safetensors.torch import save as safetensors_bytes
 
 from reconet import recipe
-from reconet.data.images import read_image, read_index, read_mat
+from reconet.data.images import ORIENTATION, read_image, read_index, read_mat, read_upright
 from reconet.data.instances import read_json
 from reconet.data.labels import LabelReader, in_order
 from reconet.engine.checkpoint import run_weights
 from reconet.engine.rundir import read_log
 from reconet.errors import ReconetError
+from reconet.export import export
 from reconet.models.segmenter import build_model
 from reconet.models.trained import load_trained, save_trained
 from reconet.models.weights import read_tensors
 from reconet.recipe import apply_overrides
 from reconet.recipes import find
+from reconet.runtimes import open_file
 
 MEMORY = 4 * 2**30  # of addresses: torch alone takes more than one
 SECONDS = 20
 RNG = np.random.default_rng(0)
 IMAGE = Image.fromarray(RNG.integers(0, 256, (24, 31, 3), np.uint8))
+PICTURE = torch.zeros(1, 3, 64, 64, dtype=torch.uint8)
 MASK = Image.fromarray(RNG.integers(0, 5, (24, 31), np.uint8))
 
 
 def picture(image: Image.Image, form: str) -> bytes:
     file = io.BytesIO()
     image.save(file, form)
+    return file.getvalue()
+
+
+def photo() -> bytes:
+    """A JPEG as cameras make it, to be turned."""
+    exif = Image.Exif()
+    exif[ORIENTATION] = 6
+    file = io.BytesIO()
+    IMAGE.save(file, "JPEG", exif=exif)
     return file.getvalue()
 
 
@@ -102,6 +117,24 @@ def log_lines() -> bytes:
     )
 
 
+@cache
+def exported(form: str, suffix: str) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="reconet-fuzz-"))
+    atexit.register(shutil.rmtree, folder)
+    (folder / "best.safetensors").write_bytes(trained())
+    return export(folder, format=form, out=folder / f"model{suffix}").path
+
+
+def run_onnx(path: Path) -> object:
+    return open_file(path)(PICTURE)
+
+
+def run_openvino(path: Path) -> object:
+    """Its weights are in a second file, which is whole."""
+    shutil.copy(exported("openvino", ".xml").with_suffix(".bin"), path.with_suffix(".bin"))
+    return open_file(path)(PICTURE)
+
+
 def into_run(read: Callable[[Path], object]) -> Callable[[Path], object]:
     """A reader of a run directory, given its log."""
 
@@ -115,6 +148,7 @@ def into_run(read: Callable[[Path], object]) -> Callable[[Path], object]:
 KINDS: dict[str, tuple[Callable[[], bytes], str, Callable[[Path], object]]] = {
     "png": (lambda: picture(IMAGE, "PNG"), ".png", read_image),
     "jpeg": (lambda: picture(IMAGE, "JPEG"), ".jpg", read_image),
+    "photo": (photo, ".jpg", read_upright),
     "tiff": (lambda: picture(IMAGE, "TIFF"), ".tif", read_image),
     "webp": (lambda: picture(IMAGE, "WEBP"), ".webp", read_image),
     "gif": (lambda: picture(IMAGE, "GIF"), ".gif", read_image),
@@ -128,6 +162,8 @@ KINDS: dict[str, tuple[Callable[[], bytes], str, Callable[[Path], object]]] = {
     "trained": (trained, ".safetensors", load_trained),
     "torch": (lambda: saved(tensors()), ".pth", read_tensors),
     "last": (last_pt, ".pt", run_weights),
+    "onnx": (lambda: exported("onnx", ".onnx").read_bytes(), ".onnx", run_onnx),
+    "openvino": (lambda: exported("openvino", ".xml").read_bytes(), ".xml", run_openvino),
 }
 EXTREMES = [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 2**63 - 1, 2**64 - 1]
 

@@ -8,7 +8,7 @@ import pytest
 from tests.engine.launch import ENVIRONMENT
 from tests.fuzz.child import KINDS
 
-FAST, SLOW = 12, 700  # of each of 15 kinds
+FAST, SLOW = 12, 700  # of each of 18 kinds
 
 
 def fuzz(kinds: list[str], seed: int, count: int) -> None:

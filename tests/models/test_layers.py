@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from reconet.models.layers import Attention, ImagePooling, PooledBN, conv_bn_relu
+from reconet.models.attention import Attention
+from reconet.models.layers import ImagePooling, PooledBN, conv_bn_relu
 
 
 def known_norm() -> PooledBN:

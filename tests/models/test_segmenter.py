@@ -47,7 +47,7 @@ def test_the_package_offers_create_model_without_importing_torch_first() -> None
     [
         ({"name": "reconets"}, r"unknown context 'reconets'\. Did you mean 'reconet'"),
         ({"rnk": 3}, r"unknown option of context 'reconet': 'rnk'\. Did you mean 'rank'"),
-        ({"rank": 0}, r"option reconet\.rank: Input should be greater than 0, got 0"),
+        ({"rank": 0}, r"option reconet\.rank: input should be greater than 0, got 0"),
         ({"rank": "many"}, r"option reconet\.rank: .*got 'many'"),
         ({"dropout": 2.0}, r"option reconet\.dropout: .*less than or equal to 1"),
         ({"num_classes": 0}, "num_classes must be at least 1"),

@@ -49,6 +49,8 @@ class CBAMBlock(nn.Module):
 class CBAM(ContextModule):
     """c4 -> X -> CBAM block -> dropout."""
 
+    core: CBAMBlock
+
     def __init__(
         self,
         stages: Stages,
@@ -64,5 +66,4 @@ class CBAM(ContextModule):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, features: Features) -> Context:
-        assert self.core is not None
         return Context(self.dropout(self.core(self.reduce(features.c4))), {})

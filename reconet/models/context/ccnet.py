@@ -9,9 +9,9 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from reconet.models.attention import conv_bn
 from reconet.models.context.base import ContextModule
 from reconet.models.features import Context, Features, Stages
+from reconet.models.layers import conv_bn
 from reconet.recipe import Fraction
 
 

@@ -12,11 +12,11 @@ import torch.nn.functional as F
 from pydantic import NonNegativeFloat, PositiveInt
 from torch import Tensor, nn
 
-from reconet.models.attention import attend, conv_bn
+from reconet.models.attention import attend
 from reconet.models.context.base import ContextModule
 from reconet.models.context.encnet import EncModule, Lateral, presence_loss
 from reconet.models.features import Context, Features, Stages
-from reconet.models.layers import ImagePooling, conv_bn_relu
+from reconet.models.layers import ImagePooling, conv_bn, conv_bn_relu
 from reconet.recipe import Fraction
 
 HEADS = 8

@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from reconet.models.attention import Product, conv_bn
+from reconet.models.attention import Product
 from reconet.models.context.base import ContextModule
 from reconet.models.features import Context, Features, Stages
-from reconet.models.layers import conv_bn_relu, full_precision
+from reconet.models.layers import conv_bn, conv_bn_relu, full_precision
 from reconet.recipe import Fraction
 
 EPS = 1e-6

@@ -8,9 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from reconet.models.attention import Attention
 from reconet.models.context.base import ContextModule
 from reconet.models.features import Context, Features, Stages
-from reconet.models.layers import Attention, conv_bn_relu
+from reconet.models.layers import conv_bn_relu
 from reconet.recipe import Fraction
 
 
@@ -53,6 +54,8 @@ class NonLocal(ContextModule):
     `concat` joins the result with c4 once more, by another 3x3 convolution, as one toolkit does.
     """
 
+    core: NonLocalBlock
+
     def __init__(
         self,
         stages: Stages,
@@ -72,7 +75,6 @@ class NonLocal(ContextModule):
         self.dropout = nn.Dropout2d(dropout)
 
     def forward(self, features: Features) -> Context:
-        assert self.core is not None
         y_bchw = self.smooth(self.core(self.reduce(features.c4)))
         if self.join is not None:
             y_bchw = self.join(torch.cat([features.c4, y_bchw], dim=1))

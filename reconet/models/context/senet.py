@@ -33,6 +33,8 @@ class SEBlock(nn.Module):
 class SENet(ContextModule):
     """c4 -> X -> SE block -> dropout."""
 
+    core: SEBlock
+
     def __init__(
         self,
         stages: Stages,
@@ -48,5 +50,4 @@ class SENet(ContextModule):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, features: Features) -> Context:
-        assert self.core is not None
         return Context(self.dropout(self.core(self.reduce(features.c4))), {})

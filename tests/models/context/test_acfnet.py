@@ -60,3 +60,10 @@ def test_the_loss_is_the_weighted_coarse_one() -> None:
     label_bhw = torch.randint(0, 3, (2, 12, 16))
     expected = 0.5 * side_loss(extra["coarse"], label_bhw)
     torch.testing.assert_close(context.loss(extra, label_bhw), expected)
+
+
+def test_dropout_of_class_features_acts_on_what_the_classes_are_made_of() -> None:
+    context = ACFNet(STAGES, num_classes=3, class_dropout=1.0)
+    x_bchw = torch.randn(2, context.out_channels, *SIZE)
+    assert not context.project(x_bchw).any()
+    assert context.eval().project(x_bchw).any()

@@ -86,6 +86,7 @@ def test_dropout_acts_on_the_attention_in_training_only() -> None:
     assert not torch.equal(module(x_bchw), module(x_bchw))
     module.eval()
     assert torch.equal(module(x_bchw), module(x_bchw))
+    assert CFNet(STAGES, num_classes=3, attention_dropout=0.3).core.dropout == 0.3
 
 
 def test_the_loss_on_present_classes_is_off_unless_asked_for() -> None:

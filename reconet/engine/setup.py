@@ -1,0 +1,57 @@
+"""From a recipe to what a training needs, and what is wrong with it before the first step."""
+
+import torch
+
+from reconet.cpu import make_bf16_safe
+from reconet.data.dataset import Dataset, has_labels
+from reconet.data.order import steps_per_epoch
+from reconet.data.transforms import Geometry
+from reconet.engine.checkpoint import run_weights
+from reconet.engine.distributed import synchronise_batchnorm
+from reconet.engine.optim import Ema, make_optimizer
+from reconet.engine.train import State
+from reconet.errors import DataError, RecipeError, TrainingError
+from reconet.models.segmenter import build_model
+from reconet.models.trained import put_weights
+from reconet.recipe import Recipe
+from reconet.world import World
+
+
+def total_steps(recipe: Recipe, pictures: int) -> int:
+    in_epoch = steps_per_epoch(pictures, recipe.train.batch)
+    return recipe.train.steps or (recipe.train.epochs or 0) * in_epoch
+
+
+def geometry(recipe: Recipe) -> Geometry:
+    data = recipe.data
+    return Geometry(crop=data.crop, base_size=data.base_size, scale=data.scale, flip=data.flip)
+
+
+def make_state(recipe: Recipe, num_classes: int, world: World, *, fresh: bool) -> State:
+    """The network and its optimiser at step 0; only a fresh one needs pretrained weights."""
+    start = recipe.train.init_from
+    model = build_model(recipe, num_classes, pretrained=fresh and start is None)
+    if fresh and start is not None:
+        put_weights(model, run_weights(start), start, other_classes=True)
+    model.to(world.device)
+    if recipe.train.channels_last:
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    synchronise_batchnorm(model, world)
+    ema = None if recipe.train.ema is None else Ema(model, recipe.train.ema)
+    scaler = torch.amp.GradScaler(world.device.type, enabled=recipe.train.precision == "fp16")
+    optimizer = make_optimizer(model, recipe.optim)
+    return State(model=model, optimizer=optimizer, scaler=scaler, ema=ema)
+
+
+def check_labels(*splits: Dataset) -> None:
+    for split in splits:
+        if not has_labels(split):
+            raise DataError(f"{split.info.name} {split.split} has no labels to learn or score by.")
+
+
+def check_precision(recipe: Recipe, world: World) -> None:
+    precision, device = recipe.train.precision, world.device.type
+    if precision == "fp16" and device == "cpu":
+        raise RecipeError("train.precision=fp16 needs a GPU; on a CPU use bf16 or fp32.")
+    if precision == "bf16" and device == "cpu" and not make_bf16_safe():
+        raise TrainingError("this CPU cannot compute in bf16; use train.precision=fp32.")

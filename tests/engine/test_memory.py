@@ -1,0 +1,56 @@
+"""A warning before the first step, which never stands in the way of a run."""
+
+import pytest
+import torch
+
+import reconet.engine.memory
+from reconet.cost import model_cost
+from reconet.engine.memory import memory_warning
+from reconet.engine.setup import make_state
+from reconet.recipe import apply_overrides
+from reconet.recipes import find
+from reconet.world import World
+
+WORLD = World(rank=0, size=1, device=torch.device("cpu"))
+
+
+def warning(monkeypatch: pytest.MonkeyPatch, free: int, *settings: str) -> str | None:
+    """What a machine with so much free memory is told."""
+    monkeypatch.setattr(reconet.engine.memory, "free_memory", lambda device: free)
+    recipe = apply_overrides(find("scenes/tiny"), list(settings))
+    return memory_warning(recipe, make_state(recipe, 5, WORLD, fresh=True), WORLD)
+
+
+def needed(copies: int) -> int:
+    """Bytes of a step of one picture, with so many copies of the weights."""
+    recipe = find("scenes/tiny")
+    model = make_state(recipe, 5, WORLD, fresh=True).model
+    weights = 4 * sum(p.numel() for p in model.parameters())
+    return model_cost(model, recipe.data.crop).training_bytes + copies * weights
+
+
+def test_fewer_pictures_at_once_are_advised_where_that_helps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = warning(monkeypatch, needed(3) + 1, "train.batch=4")
+    assert text is not None
+    assert "train.micro_batch=1 would need less" in text
+    assert warning(monkeypatch, 10 * needed(3), "train.batch=4") is None
+
+
+def test_one_picture_at_once_cannot_be_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = warning(monkeypatch, 1000, "train.batch=4", "train.micro_batch=1")
+    assert text is not None
+    assert "may not fit" in text
+    assert "micro_batch" not in text
+
+
+def test_the_running_mean_of_the_weights_needs_room_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = ("train.batch=1", "train.ema=0.9")
+    assert warning(monkeypatch, needed(4) - 1, *settings) is not None
+    assert warning(monkeypatch, needed(4), *settings) is None
+    assert warning(monkeypatch, needed(3), "train.batch=1") is None
+
+
+def test_a_crop_too_small_to_estimate_is_no_reason_to_warn(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert warning(monkeypatch, 1, "data.crop=32") is None
