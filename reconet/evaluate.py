@@ -75,7 +75,7 @@ def evaluate_run(
         recipe = change(network.recipe)
         data = recipe.data
         dataset = open_split(data, split or data.val_split, root)
-        _check(network, dataset, run)
+        check_classes(network.classes, dataset, run)
         submission = _submission(dataset, data.name, submit)
         protocol = Protocol.of(recipe.eval, data)
         tick = progress(world.part_of(len(dataset))) if progress and world.leads else None
@@ -187,13 +187,14 @@ def nothing_scored(dataset: Dataset) -> DataError:
     return DataError(f"{where} has no labelled pixel to score against.")
 
 
-def _check(network: Network, dataset: Dataset, run: Path) -> None:
-    known, there = network.classes, dataset.info.classes
+def check_classes(known: tuple[str, ...], dataset: Dataset, whose: str | Path) -> None:
+    """A network's answers mean something on a dataset only if it has the classes that it knows."""
+    there = dataset.info.classes
     if known == there:
         return
     differ = next((f"{a!r} is {b!r}" for a, b in zip(known, there, strict=False) if a != b), "")
     raise DataError(
-        f"{run} knows {len(known)} classes and {dataset.info.name} has {len(there)} others"
+        f"{whose} knows {len(known)} classes and {dataset.info.name} has {len(there)} others"
         f"{f' (the first: {differ})' if differ else ''}."
     )
 

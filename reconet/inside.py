@@ -12,15 +12,20 @@ are computed for every question. Switched off means lambda_i = 0, the other lamb
 Dimensions: b batch, c channels of X, h rows, w columns, r rank, k classes, i, j places of logits.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from reconet.data.dataset import Image
 from reconet.errors import DataError, RecipeError
 from reconet.models.context.reconet import Factors, RecoNet, TensorReconstruction, reconstruct
 from reconet.models.segmenter import Segmenter
+from reconet.protocol import Protocol, at_scale
+from reconet.recipe import Recipe
+from reconet.resampling import zoomed
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -80,6 +85,14 @@ class Inside:
         logits_bkij: Tensor = self.classify(torch.relu(self.norm(fused_bchw)))
         return logits_bkij
 
+    def one_by_one(self) -> Iterator[Tensor]:
+        """logits_bkij with all ranks, then without each of them in turn."""
+        every_r = torch.ones(self.rank, device=self.x_bchw.device)
+        fused_bchw = self.rest_bchw + self.contribution(every_r)
+        yield self.finish(fused_bchw)
+        for rank in range(self.rank):
+            yield self.finish(fused_bchw - self.part(rank))
+
     def _fused(self, factors: Factors) -> Tensor:
         weighted_bchw = self.x_bchw * reconstruct(factors)
         return F.conv2d(weighted_bchw, self.fuse_cc[:, :, None, None])
@@ -90,6 +103,20 @@ class Inside:
         weight_r, channel_brc, row_brh, column_brw = self.factors
         one = slice(rank, rank + 1)
         return Factors(weight_r[one], channel_brc[:, one], row_brh[:, one], column_brw[:, one])
+
+
+def shown(image_hwc: Image, recipe: Recipe) -> Tensor:
+    """The picture as the network sees it: image_bchw, once and whole, its long side at base_size.
+
+    An attention belongs to one forward pass, and at this size objects are as large as they were in
+    training. (An evaluation by windows sees the same picture in pieces, each with an attention of
+    its own.)
+    """
+    protocol = Protocol(mode="whole", base_size=recipe.data.base_size, budget_bytes=2**62)
+    rows, columns = at_scale((image_hwc.shape[0], image_hwc.shape[1]), 1.0, protocol)
+    image_chw = torch.from_numpy(image_hwc).permute(2, 0, 1)
+    size = (rows.scaled, columns.scaled)
+    return zoomed(image_chw, size, (0, size[0]), (0, size[1]))[None]
 
 
 @torch.no_grad()

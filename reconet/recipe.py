@@ -23,6 +23,7 @@ from pydantic import (
 
 from reconet.errors import RecipeError, unknown
 from reconet.files import write_text
+from reconet.places import short_paths
 
 FORMAT = 1
 FILE = "recipe.json"  # in a run directory
@@ -258,6 +259,13 @@ def write(recipe: Recipe, path: Path) -> None:
 
 def dump(recipe: Recipe) -> str:
     return json.dumps({"format": FORMAT, **recipe.model_dump(mode="json")}, indent=2)
+
+
+def without_places(recipe: Recipe) -> Recipe:
+    """The recipe as others may see it: where somebody's files are concerns nobody else."""
+    values = short_paths(recipe.model_dump(mode="json"))
+    values["data"]["root"] = values["train"]["init_from"] = None
+    return Recipe.model_validate(values)
 
 
 def settings(recipe: Recipe) -> Iterator[tuple[str, object, str]]:

@@ -71,16 +71,16 @@ def open_fast(source: Path, device: torch.device, precision: str = AUTO) -> Netw
     if precision == "bf16" and on_cpu and not make_bf16_safe():
         raise RecipeError("this CPU cannot compute in bf16; use --precision fp32 or auto.")
     with ThreadPoolExecutor(1) as aside:  # another process has to answer; meanwhile we read
-        safe = aside.submit(bf16_works) if precision == AUTO and on_cpu else None
+        if precision == AUTO and on_cpu:
+            aside.submit(bf16_works)  # which remembers its answer
         network = open_network(source, device)
-        may_choose = safe is not None and safe.result()
     if network.model is None:
         if precision != AUTO:
             raise RecipeError(f"{source} is exported, at a precision of its own; leave it at auto.")
         return network
     if precision == "bf16":
         return in_bf16(network, network.model, device)
-    return fastest(network, device) if may_choose else network
+    return fastest(network, device) if precision == AUTO else network
 
 
 def fastest(network: Network, device: torch.device) -> Network:

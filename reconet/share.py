@@ -5,6 +5,7 @@ The folder is what the hub calls a repository; `open_shared` takes either.
 
 import json
 import logging
+import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,15 +17,18 @@ from reconet.cost import ModelCost, model_cost
 from reconet.data import DATASETS
 from reconet.errors import CheckpointError, OutputError, RecipeError, first_line
 from reconet.figures import LABELS
-from reconet.files import write_text
+from reconet.files import check_folder, write_text
 from reconet.models.segmenter import build_model
 from reconet.models.trained import BEST, Trained, load_trained, save_again
 from reconet.protocol import Protocol
-from reconet.recipe import FILE, dump
+from reconet.recipe import FILE, dump, without_places
 from reconet.sheet import NAME as SHEET
 
 CARD = "README.md"
 NOT_STATED = "not-stated"
+OURS = (CARD, FILE, BEST, SHEET)  # all that a shared folder is made of
+LIBRARY = "library_name: reconet"  # in every card, and by it a folder of ours is known
+OF_A_RUN = ("last.pt", "log.jsonl")
 # Terms of training data that are not somebody's to quote; of the others their licence is.
 TERMS = {
     "scenes": "drawn by this package, so no licence is needed",
@@ -36,22 +40,32 @@ def write_folder(
     run: Path, out: Path, *, licence: str | None = None, name: str | None = None
 ) -> Path:
     """Copy what others need of a run, and write a card about it."""
-    trained = _without_root(load_trained(run))
     weights = run / BEST if run.is_dir() else run
     if out.resolve() == weights.parent.resolve():
         raise OutputError(f"{out} is the run itself; share it into another folder.")
+    check_folder(out, is_shared)
+    trained = load_trained(run)
+    trained = replace(trained, recipe=without_places(trained.recipe))
     picture = weights.parent / SHEET
     try:
         out.mkdir(parents=True, exist_ok=True)
+        # The card first: by it a folder that was left half written can be written again.
+        text = card(trained, name or _title(trained), licence, pictures=picture.is_file())
+        write_text(out / CARD, text)
         if picture.is_file():
             shutil.copyfile(picture, out / SHEET)
     except OSError as error:
         raise OutputError(f"cannot write {out}: {error.strerror or error}.") from error
     save_again(out / BEST, trained)
     write_text(out / FILE, dump(trained.recipe) + "\n")
-    title = name or _title(trained)
-    write_text(out / CARD, card(trained, title, licence, pictures=picture.is_file()))
     return out
+
+
+def is_shared(folder: Path) -> bool:
+    """Whether a folder was written by `write_folder`, and may be written again."""
+    if any((folder / name).exists() for name in OF_A_RUN) or not (folder / CARD).is_file():
+        return False
+    return LIBRARY in (folder / CARD).read_text(errors="replace").splitlines()
 
 
 def open_shared(source: str | Path) -> Path:
@@ -82,16 +96,20 @@ def open_shared(source: str | Path) -> Path:
         hub.logging.set_verbosity(verbosity)
 
 
-def push_folder(folder: Path, hub_id: str, *, private: bool = False) -> str:
-    """Upload a shared folder; the hub's own log-in decides who may."""
-    if hub_id.count("/") != 1:
+def check_hub_id(hub_id: str) -> None:
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", hub_id) is None:
         raise RecipeError(f"--push takes a hub id such as somebody/reconet-voc, got {hub_id!r}.")
+
+
+def push_folder(folder: Path, hub_id: str, *, private: bool = False) -> str:
+    """Upload what is ours of a shared folder; the hub's own log-in decides who may."""
+    check_hub_id(hub_id)
     import huggingface_hub as hub
     from huggingface_hub.errors import HfHubHTTPError
 
     try:
         place = hub.create_repo(hub_id, private=private, exist_ok=True)
-        hub.upload_folder(repo_id=hub_id, folder_path=folder)
+        hub.upload_folder(repo_id=hub_id, folder_path=folder, allow_patterns=list(OURS))
     except (OSError, ValueError, HfHubHTTPError) as error:
         reason = first_line(error)
         raise OutputError(f"cannot upload to {hub_id!r}: {reason.rstrip('.')}.") from error
@@ -127,14 +145,6 @@ def card(trained: Trained, title: str, licence: str | None, *, pictures: bool) -
         f"```json\n{dump(trained.recipe)}\n```",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _without_root(trained: Trained) -> Trained:
-    """Where somebody's files are concerns nobody else."""
-    recipe = trained.recipe
-    data = recipe.data.model_copy(update={"root": None})
-    train = recipe.train.model_copy(update={"init_from": None})
-    return replace(trained, recipe=recipe.model_copy(update={"data": data, "train": train}))
 
 
 def _title(trained: Trained) -> str:
@@ -186,7 +196,7 @@ def _front_matter(trained: Trained, title: str, licence: str | None) -> str:
     lines: list[str] = [
         f"license: {json.dumps(licence or 'other')}",
         *([] if licence else [f"license_name: {json.dumps(NOT_STATED)}"]),  # "other" wants a name
-        "library_name: reconet",
+        LIBRARY,
         "pipeline_tag: image-segmentation",
         f"tags: {json.dumps(['semantic-segmentation', trained.recipe.model.context])}",
         f"datasets: {json.dumps([data.name])}",

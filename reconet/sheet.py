@@ -11,21 +11,20 @@ from reconet.models.trained import load_trained
 from reconet.protocol import Protocol
 
 NAME = "predictions.png"
+PICTURES, SIDE = 12, 200
 
 
-def prediction_sheet(
-    directory: Path, dataset: Dataset, device: torch.device, count: int = 12, side: int = 200
-) -> Path:
+def prediction_sheet(directory: Path, dataset: Dataset, device: torch.device) -> Path:
     """Pictures spread over a dataset, each beside its truth and the best network's answer."""
     trained = load_trained(directory)
     model = trained.model.to(device)
     protocol = Protocol.in_training(trained.recipe.data)
     tiles = []
-    for sample in spread(dataset, count):
+    for sample in spread(dataset, PICTURES):
         image_hwc = torch.from_numpy(sample.image_hwc).to(device)
         said_hw = labels(model.coarse, image_hwc, protocol, model.num_classes).cpu().numpy()
         truth, answer = (colourise(label, trained.palette) for label in (sample.label_hw, said_hw))
-        images = [fit(image, side, side) for image in (sample.image_hwc, truth, answer)]
+        images = [fit(image, SIDE, SIDE) for image in (sample.image_hwc, truth, answer)]
         tiles.append(Tile(f"{sample.name}: picture, truth, prediction", images))
     names = list(zip(trained.classes, trained.palette, strict=True))
     write_sheet(directory / NAME, tiles, names)

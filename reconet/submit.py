@@ -19,7 +19,7 @@ from reconet.data.cityscapes import LABEL_IDS
 from reconet.data.images import write_index
 from reconet.data.names import colour_map
 from reconet.errors import RecipeError
-from reconet.files import write_atomic
+from reconet.files import check_folder, write_atomic
 
 Label = NDArray[np.uint8]
 
@@ -66,6 +66,7 @@ def open_submission(dataset: str, split: str, directory: Path) -> Submission:
         raise RecipeError(
             f"{dataset} has no test server that --submit knows; {', '.join(sorted(KINDS))} have."
         )
+    check_folder(directory, option="--submit")
     return Submission(directory=directory, split=split, kind=KINDS[dataset])
 
 

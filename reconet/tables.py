@@ -16,6 +16,7 @@ from reconet.export import Export
 from reconet.export.int8 import Try
 from reconet.figures import LABELS
 from reconet.predictions import Outcome
+from reconet.prune import Pruning
 from reconet.study.grids import Study
 from reconet.study.result import HEAD, StudyResult, caption, conditions, table_rows
 from reconet.study.run import Plan
@@ -46,20 +47,13 @@ def dataset_table(infos: Mapping[str, DatasetInfo]) -> Table:
         splits = ", ".join(f"{split} {count or '?'}" for split, count in info.splits.items())
         classes = str(len(info.classes)) if info.classes else "yours"
         rows.append([name, info.title, classes, splits, info.licence, info.source])
-    result = table("Datasets", ["name", "what", "classes", "pictures", "licence", "source"], rows)
-    for column in result.columns:
-        column.justify = "left"
-        column.overflow = "fold"
-    return result
+    columns = ["name", "what", "classes", "pictures", "licence", "source"]
+    return _words(table("Datasets", columns, rows))
 
 
 def listing(content: Listing) -> Table:
     result = table(content.title, content.columns, content.rows)
-    if content.title == "Problems":
-        for column in result.columns:
-            column.justify = "left"
-            column.overflow = "fold"
-    return result
+    return _words(result) if content.title == "Problems" else result
 
 
 def prediction_tables(outcome: Outcome) -> list[RenderableType]:
@@ -164,3 +158,38 @@ def _try_row(one: Try) -> list[str]:
 
 def _percent(value: float) -> str:
     return "absent" if value != value else f"{100 * value:.2f}"
+
+
+def prune_table(result: Pruning) -> Table:
+    rows = [
+        (
+            one.name,
+            str(one.rank),
+            f"{100 * one.figures['miou']:.2f}",
+            f"{one.params:,}",
+            f"{one.core_params:,}",
+            f"{one.file_bytes / MIB:.2f}",
+            f"{one.macs / 1e9:.4f}",
+            f"{one.core_macs / 1e9:.4f}",
+            ratio(one.time, one.time_range),
+            ratio(one.core_time, one.core_time_range),
+        )
+        for one in result.networks
+    ]
+    columns = ["network", "rank", "mIoU %", "parameters", "of its core", "file MiB"]
+    columns += ["MACs G", "of its core", "time", "of its core"]
+    shown = table(f"{result.dataset}: {result.protocol}", columns, rows)
+    shown.caption = (
+        f"Ranks chosen by {result.pictures} pictures of {result.calibrated_on}. Time is the median "
+        "ratio to the network before, in turns with it, on one picture of the training crop's "
+        "size, with its range over the rounds; ~ where the range holds 1: no difference but noise."
+    )
+    return shown
+
+
+def ratio(median: float, extent: tuple[float, float]) -> str:
+    """ "0.94 (0.91-0.98)"; with a ~ where it may as well be 1."""
+    low, high = extent
+    if low == high == 1:  # the network before, compared with itself
+        return "1"
+    return f"{'~' if low <= 1 <= high else ''}{median:.2f} ({low:.2f}-{high:.2f})"

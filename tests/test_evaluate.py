@@ -176,12 +176,12 @@ def test_submit_of_a_labelled_split_scores_it_too(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--scales", "a,b"], "--scales takes numbers such as 0.75,1,1.25, got 'a,b'."),
+        (["--scales", "a,b"], "such as 0.75,1,1.25, got 'a,b'."),
         (["--scales", ""], "--scales takes numbers"),
-        (["--scales", "1,-1"], "eval.scales"),
-        (["--scales", "nan"], "eval.scales"),
-        (["--mode", "windows"], "eval.mode: input should be 'slide' or 'whole', got 'windows'."),
-        (["--relative-to", "me"], "eval.relative_to: input should be 'base_size' or 'original'"),
+        (["--scales", "1,-1"], "--scales takes numbers above 0"),
+        (["--scales", "nan"], "--scales takes numbers above 0"),
+        (["--mode", "windows"], "unknown --mode 'windows'. Choose from: slide, whole."),
+        (["--relative-to", "me"], "unknown --relative-to 'me'. Choose from: base_size,"),
         (["--split", "test"], "unknown split of scenes 'test'"),
         (["--submit", "out"], "scenes has no test server"),
         (["--device", "cuda:9"], "there is no device 'cuda:9' here"),

@@ -1,6 +1,7 @@
 """Explanations: the numbers against slow versions, the files, and what users get wrong."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,15 @@ from PIL import Image as Pillow
 from torch import Tensor
 
 from reconet.cli import main
-from reconet.errors import DataError, RecipeError
+from reconet.errors import DataError, OutputError, RecipeError
 from reconet.explain import explain_picture, parse_point, ranks, side_by_side
 from reconet.explain.other import LOOKS, look
-from reconet.explain.source import find, folder_name, shown
-from reconet.inside import look_inside, reconstruction
+from reconet.explain.page import nearly_constant
+from reconet.explain.source import find, folder_name
+from reconet.inside import look_inside, reconstruction, shown
 from reconet.models.context.reconet import Factors
 from reconet.models.segmenter import Segmenter, build_model, create_model
-from reconet.models.trained import BEST, save_trained
+from reconet.models.trained import BEST, load_trained, save_trained
 from reconet.predict import Predictor
 from reconet.recipe import Recipe, apply_overrides
 from reconet.recipes import find as find_recipe
@@ -198,6 +200,13 @@ def test_the_verb_writes_figures_and_a_page_that_asks_nobody(
     assert values["ranks_that_carry_percent"]["norm"]["99"] == 4
 
 
+def test_a_folder_that_is_no_explanation_is_left_as_it_is(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "figure.png").write_text("mine")
+    with pytest.raises(OutputError, match="is there and holds other things"):
+        explain_picture(run, "val:1", out=tmp_path)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
 def test_the_verb_says_in_two_lines_what_it_found(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -241,11 +250,15 @@ def test_what_cannot_be_looked_into_is_explained(run: Path) -> None:
             look_inside(model, wrong)  # type: ignore[arg-type]
 
 
-def test_a_nearly_constant_attention_is_called_so(run: Path) -> None:
-    result = explain_picture(run, "val:0", out=run / "other")
-    spread = result.values["liveness"]["attention_spread"]
-    text = (run / "other" / "explain.html").read_text()
-    assert ("nearly constant" in text) == (spread < 0.1)
+def test_a_nearly_constant_attention_is_called_so_and_a_lively_one_is_not(run: Path) -> None:
+    trained = load_trained(run)
+    image_hwc = np.random.default_rng(0).integers(0, 256, (64, 80, 3), np.uint8)
+    inside = look_inside(trained.model, shown(image_hwc, trained.recipe))
+    anatomy = ranks.anatomy(inside, (0,))
+    for spread, said in [(0.01, True), (0.5, False)]:
+        liveness = anatomy.liveness._replace(attention_spread=spread, lambda_spread=1.0)
+        notes = nearly_constant(replace(anatomy, liveness=liveness))
+        assert ["nearly constant" in note for note in notes] == [True] * said
 
 
 def test_names_from_elsewhere_cannot_become_markup(tmp_path: Path) -> None:

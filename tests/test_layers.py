@@ -9,7 +9,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent.parent / "reconet"
 ROWS = [
     {"errors"},
-    {"files", "schedule", "metrics", "turns", "void"},
+    {"files", "places", "schedule", "metrics", "turns", "void"},
     {"recipe"},
     {"recipes"},
     {"data", "models"},

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from reconet.cli import main
-from reconet.cli.explains import _ratio
 from reconet.inside import look_inside, reconstruction
 from reconet.models.segmenter import build_model
 from reconet.models.trained import BEST, Trained, load_trained
@@ -17,6 +16,7 @@ from reconet.prune.cut import best_ranks, cut, importance
 from reconet.prune.measure import in_turns
 from reconet.recipe import apply_overrides
 from reconet.recipes import find
+from reconet.tables import ratio
 from tests.test_explain import make_run
 
 KEPT = (0, 2, 3)
@@ -120,7 +120,7 @@ def test_times_are_ratios_to_the_first() -> None:
 def test_a_time_that_may_be_noise_is_marked(
     median: float, extent: tuple[float, float], text: str
 ) -> None:
-    assert _ratio(median, extent) == text
+    assert ratio(median, extent) == text
 
 
 def test_all_folders_are_looked_at_before_anything_is_computed(
@@ -137,6 +137,17 @@ def test_all_folders_are_looked_at_before_anything_is_computed(
     (tmp_path / "file").touch()
     assert main(["prune", str(run), "--rank", "3", "--out", str(tmp_path / "file")]) == 2
     assert "--out names a folder; " in capsys.readouterr().err
+
+
+def test_a_folder_of_a_former_pruning_is_written_again_unless_trained_in(tmp_path: Path) -> None:
+    run, out = make_run(tmp_path / "run"), tmp_path / "cut"
+    options = ["--pictures", "1", "--out", str(out)]
+    assert main(["prune", str(run), "--rank", "2,1", *options]) == 0
+    (out / "rank2" / BEST).unlink()
+    assert main(["prune", str(run), "--rank", "3,2", *options]) == 0
+    assert load_trained(out / "rank2").recipe.model.rank == 2
+    (out / "rank2" / "log.jsonl").touch()
+    assert main(["prune", str(run), "--rank", "3,2", *options]) == 2
 
 
 def test_the_verb_writes_a_network_that_other_verbs_take(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from reconet import recipe as recipes
 from reconet.errors import RecipeError
 from reconet.models.segmenter import build_model
-from reconet.recipe import Data, Recipe, Train, apply_overrides, override
+from reconet.recipe import Data, Recipe, Train, apply_overrides, override, without_places
 from reconet.recipes import RECIPES, find
 
 RECIPE = Recipe(data=Data(name="scenes"), train=Train(epochs=3))
@@ -195,3 +195,13 @@ def test_the_paper_recipes_carry_the_paper_settings(name: str) -> None:
     assert name.endswith(("r50", "r101", "r152", "finetune", "trainval", "test"))
     assert r.model.backbone.removeprefix("resnet") in name
     assert (r.model.weights, r.model.stem, r.model.context) == ("imagenet", "deep", "reconet")
+
+
+def test_a_recipe_without_places_is_the_same_experiment_on_nobodys_disk() -> None:
+    places = ["data.root=/home/me/voc", "model.weights=~/nets/r50.pth", "train.init_from=../first"]
+    recipe = apply_overrides(find("voc12/reconet_r50"), places)
+    shown = without_places(recipe)
+    assert (shown.data.root, shown.train.init_from) == (None, None)
+    assert shown.model.weights == "r50.pth"
+    kept = apply_overrides(shown, places)
+    assert kept == recipe

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from reconet.models.segmenter import build_model
 from reconet.models.trained import BEST, save_trained
 from reconet.recipe import Recipe, apply_overrides
 from reconet.recipes import find
-from reconet.report import run_names
+from reconet.report import run_names, sections
 from reconet.report.charts import (
     Scale,
     Series,
@@ -30,7 +31,7 @@ from reconet.report.charts import (
     tick_text,
     ticks,
 )
-from reconet.report.gather import settings
+from reconet.report.gather import Answers, Gathered, settings
 from reconet.report.markup import Markup, join, tag
 from reconet.report.matrix import matrix, mistakes, shares
 from reconet.report.pictures import VOID, WRONG, errors, view
@@ -243,7 +244,7 @@ def test_runs_with_other_classes_are_compared_without_classes(
     code, _, _ = report(capsys, run, other, "--out", tmp_path / "r.html")
     page = Page((tmp_path / "r.html").read_text())
     assert code == 0
-    assert "other: its best network could not be asked: it knows other classes" in page.text
+    assert "other: its best network could not be asked: it knows" in page.text
     smaller = make_run(tmp_path / "small", tiny("data.options.val=2"))
     report(capsys, run, smaller, "--out", tmp_path / "r.html")
     page = Page((tmp_path / "r.html").read_text())
@@ -268,6 +269,52 @@ def test_mistakes_are_one_line(
         code, out, err = report(capsys, *arguments)
         assert (code, out, err.count("\n")) == (2, "", 1), err
         assert message in err
+
+
+def test_a_place_that_a_report_cannot_have_is_told_before_anything_is_scored(
+    run: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("reconet.report.gather", lambda *a, **k: pytest.fail("scored"))
+    (tmp_path / "mine.html").write_text("<title>mine</title>")
+    for out, message in {
+        tmp_path / "mine.html": "is there and something else",
+        tmp_path / "mine.html" / "r.html": "is a file",
+    }.items():
+        code, _, err = report(capsys, run, "--out", out)
+        assert code == 2
+        assert message in err
+    assert (tmp_path / "mine.html").read_text() == "<title>mine</title>"
+
+
+def test_a_report_is_written_again(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        assert report(capsys, run, "--pictures=0", "--out", tmp_path / "r.html")[0] == 0
+
+
+def test_a_dataset_is_shown_with_the_scores_that_it_is_quoted_by() -> None:
+    figures = {"miou": 0.25, "challenge": 0.375, "pixel_accuracy": 0.5}
+    answers = Answers(
+        step=1,
+        classes=("a",),
+        palette=((0, 0, 0),),
+        count_kk=np.ones((1, 1), np.int64),
+        figures=figures,
+        iou=(0.25,),
+        views=(),
+        protocol="whole",
+        pictures=1,
+    )
+    own = Gathered(name="own", directory=Path("a"), recipe=tiny(), log=(), answers=answers)
+    none = replace(own, name="none", answers=None)
+    for text in (sections.tiles(own), sections.scores_table([own, none])):
+        assert "challenge score" in text
+        assert "37.5" in text
+        assert "59 classes" not in text
 
 
 def test_no_picture_is_no_problem(

@@ -10,11 +10,14 @@ from PIL import Image
 
 from reconet.cli import main
 from reconet.data.scenes import CLASSES
+from reconet.engine.checkpoint import LAST
+from reconet.engine.rundir import LOG
 from reconet.errors import CheckpointError, OutputError, RecipeError
-from reconet.models.trained import BEST, load_trained
+from reconet.models.trained import BEST, load_trained, save_again
 from reconet.predict import Predictor
 from reconet.protocol import Protocol
-from reconet.share import card, open_shared, push_folder, write_folder
+from reconet.recipe import FILE
+from reconet.share import CARD, OF_A_RUN, card, open_shared, push_folder, write_folder
 from reconet.sheet import NAME
 from tests.export.trained import tiny_run
 
@@ -65,11 +68,49 @@ def test_only_scores_are_shown_as_scores_and_with_their_protocol(run: Path) -> N
     assert f"as validated in training: {Protocol.in_training(trained.recipe.data)}." in text
 
 
-def test_where_the_owner_keeps_files_stays_private(run: Path, tmp_path: Path) -> None:
+def test_where_the_owner_keeps_files_stays_private(tmp_path: Path) -> None:
+    places = ["data.root=/home/me/secret", "train.init_from=/home/me/secret/best.safetensors"]
+    places += ["data.options.train=8", "model.options={}"]
+    run = tiny_run(tmp_path / "run", "reconet", *places)
+    trained = load_trained(run)
+    model = trained.recipe.model.model_copy(update={"weights": "/home/me/secret/resnet.pth"})
+    recipe = trained.recipe.model_copy(update={"model": model})
+    save_again(run / BEST, replace(trained, recipe=recipe))
     folder = write_folder(run, tmp_path / "shared")
     assert load_trained(folder).recipe.data.root is None
     for path in folder.iterdir():
         assert b"secret" not in path.read_bytes(), path.name
+
+
+@pytest.mark.parametrize("there", ["README.md", "notes.txt", *OF_A_RUN])
+def test_a_folder_that_is_not_ours_is_left_as_it_is(run: Path, tmp_path: Path, there: str) -> None:
+    out = tmp_path / "project"
+    out.mkdir()
+    (out / there).write_text("mine")
+    with pytest.raises(OutputError, match="project is there and holds other things"):
+        write_folder(run, out)
+    assert [path.read_text() for path in out.iterdir()] == ["mine"]
+
+
+def test_a_folder_of_ours_is_written_again(run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "shared"
+    write_folder(run, out, name="The first")
+    (out / "notes.txt").write_text("mine")
+    write_folder(run, out, name="The second")
+    assert "# The second" in (out / CARD).read_text()
+    assert (out / "notes.txt").read_text() == "mine"
+
+
+def test_what_a_run_directory_is_known_by_is_what_a_training_writes() -> None:
+    assert OF_A_RUN == (LAST, LOG)
+
+
+def test_a_wrong_hub_id_is_told_before_anything_is_written(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["share", str(run), "--out", str(tmp_path / "shared"), "--push", "nobody"]) == 2
+    assert "hub id such as" in capsys.readouterr().err
+    assert not (tmp_path / "shared").exists()
 
 
 def test_a_licence_that_nobody_stated_is_not_made_up(
@@ -111,7 +152,7 @@ def test_a_hub_id_is_downloaded_and_a_failure_is_one_line(
     assert asked == [("somebody/reconet-voc", BEST), ("somebody/gone", BEST)]
 
 
-def test_upload_makes_the_place_and_sends_the_folder(
+def test_upload_makes_the_place_and_sends_our_files_alone(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[object] = []
@@ -120,10 +161,10 @@ def test_upload_makes_the_place_and_sends_the_folder(
         done.append((repo, private, exist_ok))
         return f"hub/{repo}"
 
-    def upload(*, repo_id: str, folder_path: Path) -> None:
-        done.append((repo_id, folder_path))
+    def upload(*, repo_id: str, folder_path: Path, allow_patterns: list[str]) -> None:
+        done.append((repo_id, folder_path, allow_patterns))
 
     monkeypatch.setattr("huggingface_hub.create_repo", create)
     monkeypatch.setattr("huggingface_hub.upload_folder", upload)
     assert push_folder(run, "me/net", private=True) == "hub/me/net"
-    assert done == [("me/net", True, True), ("me/net", run)]
+    assert done == [("me/net", True, True), ("me/net", run, [CARD, FILE, BEST, NAME])]

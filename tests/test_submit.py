@@ -12,7 +12,7 @@ from reconet.data import DATASETS, open_dataset
 from reconet.data.cityscapes import read_label as read_cityscapes
 from reconet.data.images import read_index
 from reconet.data.names import colour_map
-from reconet.errors import RecipeError
+from reconet.errors import OutputError, RecipeError
 from reconet.submit import open_submission
 from tests.data.trees import make_tree, stripes
 
@@ -78,3 +78,9 @@ def test_cityscapes_gets_label_ids(tmp_path: Path) -> None:
 def test_other_datasets_have_no_server(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="camvid has no test server that --submit knows; ade20k"):
         open_submission("camvid", "test", tmp_path)
+
+
+def test_a_place_that_cannot_be_is_told_before_the_first_picture(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match=r"--submit names a folder; .*file is a file"):
+        open_submission("voc12", "test", tmp_path / "file")

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from reconet.cli.common import Device, Json, busy, parse_size, report
+from reconet.cli.common import Device, Json, parse_size
+from reconet.cli.shown import busy, print_result
 
 
 def module(
@@ -58,7 +59,7 @@ def module(
         from reconet.bench_plot import plot_module
 
         plot_module(results, title, plot)
-    report(values, [tables_bench.bench_table(title, results, remarks)], as_json)
+    print_result(values, [tables_bench.bench_table(title, results, remarks)], as_json)
 
 
 def data(
@@ -80,7 +81,7 @@ def data(
     with busy("measuring, about a minute ..."):
         results = bench_data(rounds=rounds)
     values = {"pipelines": [asdict(result) for result in results]}
-    report(values, [tables_bench.bench_data_table(results)], as_json)
+    print_result(values, [tables_bench.bench_data_table(results)], as_json)
 
 
 def train(
@@ -104,7 +105,7 @@ def train(
     with busy("measuring, some minutes ..."):
         results = bench_train(backbone=backbone, size=size, batch=batch, steps=steps, device=device)
     title = f"RecoNet, {backbone}, {batch} pictures of {size} x {size} a step"
-    report(
+    print_result(
         {"modes": [asdict(r) for r in results]},
         [tables_bench.bench_train_table(title, results)],
         as_json,
@@ -134,7 +135,7 @@ def evaluate(
         results = bench_evaluate(backbone=backbone, crop=crop, rounds=rounds)
     values = {"networks": [asdict(result) for result in results]}
     title = f"Multi-scale evaluation, {backbone}, crop {crop}"
-    report(values, [tables_bench.bench_evaluate_table(title, results)], as_json)
+    print_result(values, [tables_bench.bench_evaluate_table(title, results)], as_json)
 
 
 def model(
@@ -187,4 +188,4 @@ def model(
     count = torch.get_num_threads()
     title = f"{trained.recipe.model.backbone}, one picture of {size}, {count} thread(s)"
     values = {"size": list(pixels), "threads": count, "ways": [asdict(r) for r in results]}
-    report(values, [tables_bench.bench_model_table(title, results)], as_json)
+    print_result(values, [tables_bench.bench_model_table(title, results)], as_json)

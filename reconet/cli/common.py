@@ -1,25 +1,25 @@
-"""What several verbs share: options, and how results are printed."""
+"""What several verbs share: arguments and options, and what they mean."""
 
-import json
 import re
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reconet.errors import RecipeError
+from reconet.errors import RecipeError, pick
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from reconet.recipe import Recipe
 
 RecipeName = Annotated[
     str, typer.Argument(metavar="RECIPE", help="A name of `reconet recipes`, or a saved recipe.")
+]
+Run = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A run directory, or a .safetensors file.")
+]
+Network = Annotated[
+    Path,
+    typer.Argument(metavar="RUN", help="A run directory, a .safetensors file, or an export."),
 ]
 Set = Annotated[
     list[str] | None,
@@ -44,6 +44,7 @@ Mode = Annotated[
 RelativeTo = Annotated[
     str | None, typer.Option(metavar="base_size|original", help="What a scale of 1 means.")
 ]
+LARGEST_SCALE = 16  # of recipe.Eval
 UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30, "": 1}
 
 
@@ -55,12 +56,10 @@ def resolve(name: str, settings: list[str] | None) -> "Recipe":
     return apply_overrides(find(name), settings or [])
 
 
-def parse_size(text: str, option: str = "--size") -> tuple[int, int]:
+def parse_size(text: str) -> tuple[int, int]:
     parts = text.split("x") if "x" in text else [text, text]
     if len(parts) != 2 or not all(_is_side(part) for part in parts):
-        raise RecipeError(
-            f"{option} takes a number or HEIGHTxWIDTH, such as 512x1024, got {text!r}."
-        )
+        raise RecipeError(f"--size takes a number or HEIGHTxWIDTH, such as 512x1024, got {text!r}.")
     return int(parts[0]), int(parts[1])
 
 
@@ -74,19 +73,31 @@ def eval_settings(
     """The options as settings of the recipe, which knows what they may be."""
     settings = []
     if scales is not None:
-        try:
-            settings.append(f"eval.scales={[float(scale) for scale in scales.split(',')]}")
-        except ValueError as error:
+        if not all(_is_scale(part) for part in scales.split(",")):
             raise RecipeError(
-                f"--scales takes numbers such as 0.75,1,1.25, got {scales!r}."
-            ) from error
+                f"--scales takes numbers above 0 and up to {LARGEST_SCALE}, such as 0.75,1,1.25, "
+                f"got {scales!r}."
+            )
+        settings.append(f"eval.scales={[float(scale) for scale in scales.split(',')]}")
     if flip is not None:
         settings.append(f"eval.flip={str(flip).lower()}")
     if mode is not None:
-        settings.append(f"eval.mode={mode}")
+        settings.append(f"eval.mode={_one_of(('whole', 'slide'), mode, '--mode')}")
     if relative_to is not None:
-        settings.append(f"eval.relative_to={relative_to}")
+        known = ("base_size", "original")
+        settings.append(f"eval.relative_to={_one_of(known, relative_to, '--relative-to')}")
     return settings
+
+
+def _is_scale(text: str) -> bool:
+    try:
+        return 0 < float(text) <= LARGEST_SCALE
+    except ValueError:
+        return False
+
+
+def _one_of(known: tuple[str, ...], name: str, option: str) -> str:
+    return pick({one: one for one in known}, name, option)
 
 
 def parse_amount(text: str, option: str, least: int = 1) -> int:
@@ -98,60 +109,3 @@ def parse_amount(text: str, option: str, least: int = 1) -> int:
     if amount < least:
         raise RecipeError(f"{option} must be at least {least:,}, got {text!r}.")
     return amount
-
-
-def report(values: dict[str, Any], shown: Sequence["RenderableType"], as_json: bool) -> None:
-    """Print figures, for a person or for a program."""
-    if as_json:
-        print_json(values)
-        return
-    from rich.console import Console
-
-    # Into a pipe or a file a table is as wide as it needs to be.
-    console = Console(width=None if sys.stdout.isatty() else 200)
-    for one in shown:
-        console.print(one)
-
-
-@contextmanager
-def busy(text: str) -> Iterator[None]:
-    """Say on a terminal what takes so long."""
-    from rich.console import Console
-
-    with Console(stderr=True).status(text):
-        yield
-
-
-@contextmanager
-def counted(text: str, seconds: float = 10.0) -> Iterator[Callable[[int], Callable[[], None]]]:
-    """A bar with the time left on stderr, or a line now and then where there is no terminal.
-
-    What it gives takes the number of things, and returns what to call after each of them.
-    """
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    with Progress(console=console, disable=not sys.stderr.isatty()) as bar:
-
-        def begin(total: int) -> Callable[[], None]:
-            task = bar.add_task(text, total=total)
-            start, said, done = time.monotonic(), time.monotonic(), 0
-
-            def tick() -> None:
-                nonlocal said, done
-                done += 1
-                bar.advance(task)
-                now = time.monotonic()
-                if bar.disable and now - said > seconds:
-                    left = (now - start) * (total - done) / done
-                    console.print(f"{text}: {done} of {total}, about {left:.0f} s left")
-                    said = now
-
-            return tick
-
-        yield begin
-
-
-def print_json(values: object) -> None:
-    print(json.dumps(values, indent=2))

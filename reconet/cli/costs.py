@@ -5,14 +5,22 @@ from typing import Annotated
 
 import typer
 
-from reconet.cli.common import Json, Set, parse_size, report, resolve
+from reconet.cli.common import Json, Set, parse_size, resolve
+from reconet.cli.shown import print_result
 from reconet.errors import RecipeError, pick
+
+DEFAULT = "voc12/reconet_r101"
 
 
 def cost(
     recipe: Annotated[
-        str, typer.Argument(metavar="[RECIPE]", help="Whose network; see `reconet recipes`.")
-    ] = "voc12/reconet_r101",
+        str | None,
+        typer.Argument(
+            metavar="[RECIPE]",
+            help=f"Whose network; see `reconet recipes`. By default {DEFAULT}.",
+            show_default=False,
+        ),
+    ] = None,
     settings: Set = None,
     model: Annotated[
         list[str] | None,
@@ -45,13 +53,13 @@ def cost(
     from reconet import tables_bench
 
     if paper:
-        if settings or model or size or classes:
+        if recipe or settings or model or size or classes:
             raise RecipeError("--paper prints fixed tables; it goes with --json only.")
         from reconet.cost_paper import head_costs, paper_claims, paper_rows
 
         rows, heads = paper_rows(), head_costs()
         claims = paper_claims(rows, heads)
-        report(
+        print_result(
             {
                 "rows": [asdict(row) for row in rows],
                 "heads": [asdict(head) for head in heads],
@@ -65,7 +73,7 @@ def cost(
     from reconet.cost import recipe_costs
     from reconet.data import DATASETS
 
-    resolved = resolve(recipe, settings)
+    resolved = resolve(recipe or DEFAULT, settings)
     height, width = parse_size(size) if size is not None else resolved.data.crop
     classes = classes or len(pick(DATASETS, resolved.data.name, "dataset").info.classes) or 21
     costs = recipe_costs(resolved, model or [resolved.model.context], (height, width), classes)
@@ -78,4 +86,4 @@ def cost(
     shown = [tables_bench.model_table(f"{name}, {where}", one) for name, one in costs.items()]
     if len(costs) > 1:
         shown = [tables_bench.models_table(where, costs)]
-    report(values, shown, as_json)
+    print_result(values, shown, as_json)

@@ -1,15 +1,13 @@
 """Verbs about datasets."""
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reconet.cli.common import Json, Set, print_json, report
+from reconet.cli.common import Json, Set
+from reconet.cli.shown import bar, print_json, print_result
 
 if TYPE_CHECKING:
     from reconet.data.check_report import Problem
@@ -48,7 +46,7 @@ def list_(as_json: Json = False) -> None:
         }
         for name, info in infos.items()
     }
-    report(values, [tables.dataset_table(infos)], as_json)
+    print_result(values, [tables.dataset_table(infos)], as_json)
 
 
 def prepare(
@@ -74,8 +72,8 @@ def prepare(
     """
     from reconet.data import DATASETS, prepare_dataset
 
-    with _bar("prepare") as progress:
-        done = prepare_dataset(name, root, source=source, workers=workers, progress=progress)
+    with bar("prepare") as shown:
+        done = prepare_dataset(name, root, source=source, workers=workers, progress=shown.at)
     official = DATASETS[name].info.splits if name in DATASETS else {}
     values = {
         "written": done.done,
@@ -119,28 +117,25 @@ def check(
       reconet data check scenes --sheet scenes.png
       reconet data check folder --root /data/mine --set 'data.options.classes=["cell","wall"]'
     """
-    from rich.console import Console
-
     from reconet import tables
     from reconet.data.check import check as run_check
     from reconet.data.draw import contact_sheet
 
     splits, absent, broken = _splits(name, root, settings, split)
-    with _bar("check") as progress:
-        result = run_check(splits, subset=subset, workers=workers, progress=progress)
+    with bar("check") as shown:
+        result = run_check(splits, subset=subset, workers=workers, progress=shown.at)
     result = replace(result, problems=(*broken, *result.problems), absent=absent)
     if sheet is not None:
         contact_sheet(splits[0], sheet)
-    report(result.as_dict(), [tables.listing(one) for one in result.listings()], as_json)
+    print_result(result.as_dict(), [tables.listing(one) for one in result.listings()], as_json)
     if not as_json:
-        console = Console(soft_wrap=True, highlight=False)
         for name, reason in result.absent.items():
-            console.print(f"not there: {name}: {reason}", markup=False)
+            print(f"not there: {name}: {reason}")
         for proposal in result.proposals:
-            console.print(str(proposal), markup=False)
-        console.print("nothing is wrong" if result.ok else f"{len(result.problems)} problems")
+            print(proposal)
+        print("nothing is wrong" if result.ok else f"{len(result.problems)} problems")
         if sheet is not None:
-            console.print(f"pictures: {sheet}", markup=False)
+            print(f"pictures: {sheet}")
     if not result.ok:
         raise typer.Exit(1)
 
@@ -173,15 +168,3 @@ def _splits(
     absent = {split: str(e) for split, e in errors.items() if isinstance(e, AbsentError)}
     broken = [Problem(split=s, name=ALL, text=str(e)) for s, e in errors.items() if s not in absent]
     return found, absent, broken
-
-
-@contextmanager
-def _bar(what: str) -> Iterator[Callable[[int, int], object]]:
-    """A progress bar on stderr; what it gives takes (done, in all)."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    quiet = not sys.stderr.isatty()
-    with Progress(console=Console(stderr=True), transient=True, disable=quiet) as bars:
-        task = bars.add_task(what, total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)

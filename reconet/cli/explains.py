@@ -1,18 +1,13 @@
 """Verbs that look inside a network, and that make it smaller by what they see."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from reconet.cli.common import Device, Json, Root, busy, counted, report
-from reconet.cli.runs import Run
+from reconet.cli.common import Device, Json, Root, Run
+from reconet.cli.shown import bar, busy, print_result
 from reconet.errors import RecipeError
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from reconet.prune import Pruning
 
 
 def explain(
@@ -67,7 +62,7 @@ def explain(
         result = explain_picture(
             run, image, ranks=ranks, point=at, out=out, root=root, device=device
         )
-    report(
+    print_result(
         {"directory": str(result.directory)} | result.values,
         [*map(Text, result.findings), Text(str(result.directory / PAGE))],
         as_json,
@@ -106,12 +101,11 @@ def prune(
       reconet prune runs/first --rank 4,8,16 --out runs/pruned --json
       reconet train runs/voc-rank32/recipe.json --out runs/tuned
     """
-    from contextlib import ExitStack
-
+    from reconet import tables
     from reconet.prune import prune_run
 
     wanted = _ranks(rank)
-    with ExitStack() as bars:
+    with bar("prune") as shown:
         result = prune_run(
             run,
             wanted,
@@ -120,9 +114,9 @@ def prune(
             out=out,
             root=root,
             device=device,
-            progress=lambda text, total: bars.enter_context(counted(text))(total),
+            progress=lambda text, total: shown.count(total, text),
         )
-    report(result.as_dict(), [_prune_table(result), *result.directories], as_json)
+    print_result(result.as_dict(), [tables.prune_table(result), *result.directories], as_json)
 
 
 def _ranks(text: str) -> list[int]:
@@ -130,40 +124,3 @@ def _ranks(text: str) -> list[int]:
     if not all(part.isdecimal() and int(part) > 0 for part in parts):
         raise RecipeError(f"--rank takes numbers above 0 such as 32 or 8,16,32, got {text!r}.")
     return sorted({int(part) for part in parts}, reverse=True)
-
-
-def _prune_table(result: "Pruning") -> "Table":
-    from reconet.tables import table
-
-    rows = [
-        (
-            one.name,
-            str(one.rank),
-            f"{100 * one.figures['miou']:.2f}",
-            f"{one.params:,}",
-            f"{one.core_params:,}",
-            f"{one.file_bytes / 2**20:.2f}",
-            f"{one.macs / 1e9:.4f}",
-            f"{one.core_macs / 1e9:.4f}",
-            _ratio(one.time, one.time_range),
-            _ratio(one.core_time, one.core_time_range),
-        )
-        for one in result.networks
-    ]
-    columns = ["network", "rank", "mIoU %", "parameters", "of its core", "file MiB"]
-    columns += ["MACs G", "of its core", "time", "of its core"]
-    shown = table(f"{result.dataset}: {result.protocol}", columns, rows)
-    shown.caption = (
-        f"Ranks chosen by {result.pictures} pictures of {result.calibrated_on}. Time is the median "
-        "ratio to the network before, in turns with it, on one picture of the training crop's "
-        "size, with its range over the rounds; ~ where the range holds 1: no difference but noise."
-    )
-    return shown
-
-
-def _ratio(median: float, extent: tuple[float, float]) -> str:
-    """ "0.94 (0.91-0.98)"; with a ~ where it may as well be 1."""
-    low, high = extent
-    if low == high == 1:  # the network before, compared with itself
-        return "1"
-    return f"{'~' if low <= 1 <= high else ''}{median:.2f} ({low:.2f}-{high:.2f})"

@@ -1,20 +1,17 @@
 """Verbs that hand a trained network on: to other programs, and to other people."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from reconet.cli.common import Json, Root, counted, report
+from reconet.cli.common import Json, Root, Run
+from reconet.cli.shown import bar, note, print_result
 from reconet.errors import RecipeError
-
-Trained = Annotated[
-    Path, typer.Argument(metavar="RUN|CHECKPOINT", help="A run directory, or a .safetensors file.")
-]
 
 
 def export(
-    run: Trained,
+    run: Run,
     format: Annotated[
         str, typer.Option("--format", metavar="onnx|openvino|torch", help="What to write.")
     ] = "onnx",
@@ -28,14 +25,18 @@ def export(
         Path | None,
         typer.Option(metavar="DIR", help="Pictures to calibrate by; else the training split's."),
     ] = None,
-    pictures: Annotated[int, typer.Option(min=1, help="How many to calibrate by.")] = 64,
+    pictures: Annotated[
+        int | None, typer.Option(min=1, help="How many to calibrate by; by default 64.")
+    ] = None,
     split: Annotated[
         str | None, typer.Option(help="Split to score int8 on; by default the recipe's.")
     ] = None,
     score_on: Annotated[
         int | None, typer.Option(min=1, help="Pictures of it to score on; by default all.")
     ] = None,
-    max_loss: Annotated[float, typer.Option(help="Points of mIoU that int8 may cost.")] = 0.5,
+    max_loss: Annotated[
+        float | None, typer.Option(help="Points of mIoU that int8 may cost; by default 0.5.")
+    ] = None,
     root: Root = None,
     as_json: Json = False,
 ) -> None:
@@ -52,33 +53,36 @@ def export(
       reconet export runs/voc --format openvino --int8 --calibrate photos --max-loss 1
       reconet predict runs/voc/model.onnx street.jpg
     """
-    if not int8 and (calibrate or split or score_on):
-        raise RecipeError("--calibrate, --split and --score-on belong to --int8.")
-    from rich.console import Console
-
+    given: dict[str, Any] = {
+        "calibrate": calibrate,
+        "pictures": pictures,
+        "split": split,
+        "score_on": score_on,
+        "max_loss": max_loss,
+    }
+    options = {name: value for name, value in given.items() if value is not None}
+    if options and not int8:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in options)
+        raise RecipeError(f"only with --int8: {names}.")
     from reconet import tables
     from reconet.export import Int8
     from reconet.export import export as export_network
 
-    options = Int8(
-        calibrate=calibrate, pictures=pictures, split=split, score_on=score_on, max_loss=max_loss
-    )
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    with counted("score") as progress:
+    with bar("score") as shown:
         result = export_network(
             run,
             format=format,
             out=out,
-            int8=options if int8 else None,
+            int8=Int8(**options) if int8 else None,
             root=root,
-            tell=console.print,
-            progress=progress,
+            tell=shown.line,
+            progress=shown.count,
         )
-    report(result.as_dict(), tables.export_tables(result), as_json)
+    print_result(result.as_dict(), tables.export_tables(result), as_json)
 
 
 def share(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    run: Run,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to write.")],
     licence: Annotated[
         str | None, typer.Option(metavar="ID", help="Of the weights, such as apache-2.0 or mit.")
@@ -101,14 +105,15 @@ def share(
       reconet share runs/voc --out shared/voc --licence apache-2.0
       reconet share runs/voc --out shared/voc --push somebody/reconet-voc
     """
-    from reconet.share import push_folder, write_folder
+    from reconet.share import check_hub_id, push_folder, write_folder
 
+    if push is not None:
+        check_hub_id(push)
     folder = write_folder(run, out, licence=licence, name=name)
     if licence is None:
-        typer.echo(
-            "note: no licence is stated, so others may look but not use it; "
-            "--licence apache-2.0, for one, says what they may.",
-            err=True,
+        note(
+            "no licence is stated, so others may look but not use it; "
+            "--licence apache-2.0, for one, says what they may."
         )
     print(folder)
     if push is not None:

@@ -11,14 +11,14 @@ from reconet.cli.common import (
     Flip,
     Json,
     Mode,
+    Network,
     Precision,
     RelativeTo,
     Scales,
-    counted,
     eval_settings,
     parse_amount,
-    report,
 )
+from reconet.cli.shown import bar, note, print_result
 
 if TYPE_CHECKING:
     from reconet.predictions import Outcome
@@ -27,9 +27,7 @@ LEAST = 2**26  # bytes: less is no room for a network
 
 
 def predict(
-    run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="A run directory, or a file of a network.")
-    ],
+    run: Network,
     pictures: Annotated[
         list[str],
         typer.Argument(
@@ -84,7 +82,7 @@ def predict(
     from reconet.predictions import Wanted, predict_files
     from reconet.recipe import apply_overrides
 
-    with counted("predict") as progress:
+    with bar("predict") as shown:
         outcome = predict_files(
             run,
             pictures,
@@ -95,13 +93,13 @@ def predict(
             device=device,
             precision=precision,
             overwrite=overwrite,
-            progress=progress,
+            progress=shown.count,
         )
     if outcome is None:  # another process reports
         return
     from reconet import tables
 
-    report(outcome.as_dict(), tables.prediction_tables(outcome), as_json)
+    print_result(outcome.as_dict(), tables.prediction_tables(outcome), as_json)
     _tell(outcome)
     if outcome.having("failed"):
         raise typer.Exit(1)
@@ -113,7 +111,7 @@ def _tell(outcome: "Outcome") -> None:
         source = picture["source"]
         shown = source if source.isprintable() else repr(source)
         if picture.get("note") and picture["status"] == "done":
-            print(f"reconet: note: {shown}: {picture['note']}", file=sys.stderr)
+            note(f"{shown}: {picture['note']}")
         if picture["status"] == "failed":
             reason = " ".join(picture["error"].replace(source, shown).split())
             where = "" if shown in reason else f"{shown}: "

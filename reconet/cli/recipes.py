@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from reconet.cli.common import Json, RecipeName, Set, print_json, resolve
+from reconet.cli.common import Json, RecipeName, Set, resolve
+from reconet.cli.shown import print_json
 
 
 def recipes(as_json: Json = False) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from reconet.cli.common import Device
+from reconet.cli.shown import busy
 
 
 def report(
@@ -30,11 +31,9 @@ def report(
       reconet report runs/first
       reconet report runs/reconet runs/fcn --out compared.html --pictures 20
     """
-    from rich.console import Console
-
     from reconet.report import write_report
 
-    with Console(stderr=True).status("reading ...") as status:
-        path = write_report(runs, out, pictures=pictures, device=device, tell=status.update)
+    with busy("reading ...") as tell:
+        path = write_report(runs, out, pictures=pictures, device=device, tell=tell)
     if path is not None:  # else another process of this report says so
         print(path)

@@ -12,21 +12,17 @@ from reconet.cli.common import (
     Flip,
     Json,
     Mode,
+    Network,
     RecipeName,
     RelativeTo,
     Root,
     Scales,
     Set,
-    counted,
     eval_settings,
-    report,
     resolve,
 )
+from reconet.cli.shown import bar, print_result
 from reconet.errors import TrainingError
-
-Run = Annotated[
-    Path, typer.Argument(metavar="RUN", help="A run directory, or its best.safetensors.")
-]
 
 
 def train(
@@ -66,7 +62,7 @@ def train(
 
 
 def evaluate(
-    run: Run,
+    run: Network,
     split: Annotated[
         str | None, typer.Option(help="Split to score on; by default the recipe's.")
     ] = None,
@@ -98,7 +94,7 @@ def evaluate(
     from reconet.evaluate import evaluate_run
     from reconet.recipe import apply_overrides
 
-    with counted("evaluate") as progress:
+    with bar("evaluate") as shown:
         result = evaluate_run(
             run,
             split=split,
@@ -106,11 +102,11 @@ def evaluate(
             device=device,
             change=lambda recipe: apply_overrides(recipe, settings),
             submit=submit,
-            progress=progress,
+            progress=shown.count,
         )
     if result is None:  # another process of this evaluation reports
         return
-    report(result.as_dict(), tables.score_tables(result), as_json)
+    print_result(result.as_dict(), tables.score_tables(result), as_json)
 
 
 def _directory(recipe: str, resume: bool) -> Path:

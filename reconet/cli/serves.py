@@ -1,18 +1,16 @@
 """The verb that serves a network as a web page."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from reconet.cli.common import Device, Precision, busy, parse_amount
+from reconet.cli.common import Device, Network, Precision, parse_amount
+from reconet.cli.shown import busy
 from reconet.errors import MissingExtraError
 
 
 def serve(
-    run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="A run directory, or a file of a network.")
-    ],
+    run: Network,
     host: Annotated[
         str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")
     ] = "127.0.0.1",

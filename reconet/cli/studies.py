@@ -1,18 +1,14 @@
 """The verb about studies."""
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from reconet.cli.common import Device, Json, Set, report, resolve
+from reconet.cli.common import Device, Json, Set, resolve
+from reconet.cli.shown import bar, print_result
 from reconet.errors import RecipeError
-
-if TYPE_CHECKING:
-    from reconet.study.grid import Tell
 
 FULL, QUICK = "scenes/study", "scenes/study_quick"
 
@@ -73,20 +69,24 @@ def study(
         _list_studies(show, as_json)
         return
     from reconet import tables
+    from reconet.study.grid import Tell
     from reconet.study.page import markdown as as_markdown
     from reconet.study.result import as_dict
     from reconet.study.run import default_jobs, make_plan, run_study
 
     resolved = resolve(recipe or (QUICK if quick else FULL), settings)
-    names = None if variants is None else [part.strip() for part in variants.split(",") if part]
+    names = None if variants is None else [v.strip() for v in variants.split(",") if v.strip()]
+    if names == []:
+        raise RecipeError(f"--variants takes names of `--list`, such as r1,r16, got {variants!r}.")
     plan = make_plan(name, resolved, seeds=seeds, variants=names, quick=quick)
     if show:
         values = [{"name": v.name, "about": v.about, "set": v.settings} for v in plan.variants]
-        report({"study": name, "variants": values}, [tables.variants_table(plan)], as_json)
+        print_result({"study": name, "variants": values}, [tables.variants_table(plan)], as_json)
         return
     place = out or Path("runs") / f"study-{name}{'-quick' if quick else ''}"
     try:
-        with _telling() as tell:
+        with bar("steps", lines=False) as shown:  # it tells of each training in lines of its own
+            tell = Tell(progress=shown.at, line=shown.line)
             result = run_study(plan, place, jobs=jobs or default_jobs(), device=device, tell=tell)
     except KeyboardInterrupt:
         print(f"stopped: {place}; the same command goes on from there", file=sys.stderr)
@@ -94,7 +94,7 @@ def study(
     if markdown:
         print(as_markdown(result))
     else:
-        report(as_dict(result), tables.study_tables(result), as_json)
+        print_result(as_dict(result), tables.study_tables(result), as_json)
     print(f"report: {place / 'report.html'}", file=sys.stderr)
     if result.missing:
         for line in result.missing:
@@ -119,36 +119,4 @@ def _list_studies(show: bool, as_json: bool) -> None:
         }
         for study in STUDIES.values()
     ]
-    report({"studies": values}, [tables.studies_table(STUDIES.values())], as_json)
-
-
-@contextmanager
-def _telling() -> Iterator["Tell"]:
-    """A bar over the whole grid with the time left, or lines where there is no terminal."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    from reconet.study.grid import Tell
-
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    bar = Progress(
-        TextColumn("steps {task.completed} of {task.total}"),
-        BarColumn(bar_width=None),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(elapsed_when_finished=True),
-        console=console,
-        speed_estimate_period=600,
-        disable=not sys.stderr.isatty(),
-    )
-    with bar:
-        task = bar.add_task("study", total=None)
-        progress: Callable[[int, int], None] = lambda done, total: bar.update(  # noqa: E731
-            task, completed=done, total=total
-        )
-        yield Tell(progress=progress, line=lambda text: console.print(text, markup=False))
+    print_result({"studies": values}, [tables.studies_table(STUDIES.values())], as_json)

@@ -25,7 +25,7 @@ from reconet.data.prepare import Plan, Prepared, Progress, run
 from reconet.data.prepare_coco import plan_coco
 from reconet.data.prepare_pcontext import plan_pcontext
 from reconet.data.prepare_voc12 import plan_voc12
-from reconet.errors import RecipeError, pick, unknown
+from reconet.errors import AbsentError, RecipeError, pick, unknown
 from reconet.recipe import Data
 
 ROOT_VARIABLE = "RECONET_DATA"
@@ -120,7 +120,7 @@ def dataset_root(name: str, root: Path | str | None = None) -> Path:
     if not kind.needs_root:
         return Path()
     if not os.environ.get(ROOT_VARIABLE):
-        raise RecipeError(
+        raise AbsentError(
             f"where is {name}? Give --root or data.root, or set {ROOT_VARIABLE} to the folder that "
             f"holds {kind.folder or name}."
         )

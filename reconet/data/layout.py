@@ -17,7 +17,8 @@ def find_root(root: Path, title: str, expected: Sequence[str], inner: Sequence[s
     """
     if not root.is_dir():
         what = "is not a folder" if root.exists() else "does not exist"
-        raise DataError(f"{root} {what}; it should hold {title}: {', '.join(expected)}.")
+        kind = DataError if root.exists() else AbsentError
+        raise kind(f"{root} {what}; it should hold {title}: {', '.join(expected)}.")
     below = [root.joinpath(*inner[start:]) for start in range(len(inner))]
     for folder in [*below, root, root.absolute().parent]:
         if all((folder / name).exists() for name in expected):

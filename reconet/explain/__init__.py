@@ -11,7 +11,6 @@ page.py     the page                                                  pure: valu
 import math
 import shlex
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,8 @@ import torch
 from reconet.errors import RecipeError
 from reconet.explain import draw, other, page, ranks, source
 from reconet.explain.scene import Scene, answer, labels, lead
-from reconet.files import check_folder, write_atomic, write_text
-from reconet.inside import look_inside, reconstruction
+from reconet.files import check_folder, write_bytes, write_text
+from reconet.inside import look_inside, reconstruction, shown
 from reconet.models.context.reconet import RecoNet
 from reconet.models.layers import resize
 from reconet.models.trained import load_trained
@@ -38,7 +37,6 @@ class Explanation:
     """What was written where, and the numbers in it."""
 
     directory: Path
-    figures: tuple[str, ...]
     findings: tuple[str, ...]  # lines for a terminal
     values: dict[str, Any]
 
@@ -60,13 +58,16 @@ def explain_picture(
     y as parts of width and height, is where contexts that compare positions look from.
     """
     run_directory = run if run.is_dir() else run.parent
-    check_folder(out or run_directory / "explain")
+    if out is None:
+        check_folder(run_directory / "explain")
+    else:
+        check_folder(out, is_explanation)
     trained = load_trained(run)
     model = trained.model.to(pick_device(device))
     with_ranks = isinstance(model.context, RecoNet)
     _check_options(trained.recipe.model.context, with_ranks, ranks, point)
     found = source.find(picture, trained.recipe, trained.classes, root)
-    seen_bchw = source.shown(found.image_hwc, trained.recipe).to(pick_device(device))
+    seen_bchw = shown(found.image_hwc, trained.recipe).to(pick_device(device))
     with torch.no_grad():
         said_bkij = model.coarse(seen_bchw)
         size = (found.image_hwc.shape[0], found.image_hwc.shape[1])
@@ -81,12 +82,11 @@ def explain_picture(
         options += ["--point", "{:g},{:g}".format(*point)]
     command = shlex.join(["reconet", "explain", str(run), picture, *options])
     text = page.frame(found.name, lead(scene), parts, command)
+    write_text(directory / PAGE, text)  # first: a folder left half written can be written again
     for name, png in figures.items():
-        write_atomic(directory / name, partial(_write, png=png))
-    write_text(directory / PAGE, text)
+        write_bytes(directory / name, png)
     return Explanation(
         directory=directory,
-        figures=tuple(figures),
         findings=(answer(scene), findings),
         values={"picture": found.name, "context": trained.recipe.model.context}
         | {"right": scene.right()}
@@ -105,8 +105,8 @@ def _check_options(
         raise RecipeError(f"--ranks is for reconet; a network with context {context} has none.")
 
 
-def _write(file: Any, png: bytes) -> None:
-    file.write(png)
+def is_explanation(folder: Path) -> bool:
+    return (folder / PAGE).is_file()
 
 
 Parts = tuple[dict[str, bytes], dict[str, Any], list[Markup], str]

@@ -1,12 +1,13 @@
 """An explanation as one HTML page, in the dress of the report. Pure: values in, markup out."""
 
-import base64
 from collections.abc import Sequence
 
 from reconet.explain.ranks import SHARES, Anatomy, extent, strongest
+from reconet.report import markup
 from reconet.report.markup import Markup, note, scrolling, section, table, tag
 from reconet.report.style import page
 
+STRONGEST = 12  # contributions in the table
 CONSTANT = 0.1  # spread of the attention below which it is said to be nearly constant
 UNIFORM = 0.01  # spread of lambda below which it is said to be nearly uniform
 MEANINGS = {
@@ -25,9 +26,8 @@ def frame(title: str, lead: str, parts: Sequence[Markup], command: str) -> str:
 
 def image(png: bytes, alt: str) -> Markup:
     """A figure in the page; where it is wider than the page it scrolls by itself."""
-    source = f"data:image/png;base64,{base64.b64encode(png).decode()}"
     style = "max-width:100%;min-width:min(44rem,160vw);height:auto;border-radius:.3rem"
-    return scrolling(tag("img", src=source, alt=alt, style=style), alt)
+    return scrolling(markup.image(png, alt, style=style), alt)
 
 
 def about_ranks(
@@ -134,10 +134,10 @@ def _carried(anatomy: Anatomy) -> Markup:
     return table(head, rows, caption="How many carry most of the attention")
 
 
-def _strongest(anatomy: Anatomy, classes: Sequence[str], most: int = 12) -> Markup:
+def _strongest(anatomy: Anatomy, classes: Sequence[str]) -> Markup:
     given = anatomy.contributions
     rows = []
-    for rank, number, value in strongest(given.logit_rk, most):
+    for rank, number, value in strongest(given.logit_rk, STRONGEST):
         places = int(given.places_k[number])
         changed = f"{100 * given.changed_rk[rank, number]:.1f} %" if places else "-"
         probability = 100 * given.probability_rk[rank, number]

@@ -11,7 +11,7 @@ from reconet.explain.watched import Look, Watched
 from reconet.models.context.asymmetric import PyramidAttention, pyramid
 from reconet.models.context.ccnet import cross_weights
 from reconet.models.context.cfnet import HEADS
-from reconet.models.context.non_local import _maxima
+from reconet.models.context.non_local import maxima
 from reconet.models.context.psanet import PointAttention, spread
 
 
@@ -25,7 +25,7 @@ def non_local(seen: Watched) -> Look:
     core = seen.context.core
     x_bchw = seen.into(core)
     query_dhw, key_bdhw = core.query(x_bchw)[0], core.key(x_bchw)
-    key_dhw = (_maxima(key_bdhw) if core.subsample else key_bdhw)[0]
+    key_dhw = (maxima(key_bdhw) if core.subsample else key_bdhw)[0]
     row, column = seen.place(query_dhw.shape[1:])
     weight_m = _weights(query_dhw[:, row, column], key_dhw.flatten(1), core.attend.scale)
     maps = (("where it looks", weight_m.view(key_dhw.shape[1:])),)

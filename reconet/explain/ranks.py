@@ -176,14 +176,13 @@ def fewest(size_n: Tensor, share: float) -> int:
 
 def contributions(inside: Inside) -> Contributions:
     """Switch off each rank in turn: only the norm, ReLU and classifier are computed again."""
-    every_r = torch.ones(inside.rank, device=inside.x_bchw.device)
-    fused_bchw = inside.rest_bchw + inside.contribution(every_r)
-    whole_kn = inside.finish(fused_bchw)[0].flatten(1)
+    answers = inside.one_by_one()
+    whole_kn = next(answers)[0].flatten(1)
     said_n = whole_kn.argmax(0)
     places_k = torch.bincount(said_n, minlength=len(whole_kn))
     rows = []
-    for rank in range(inside.rank):
-        off_kn = inside.finish(fused_bchw - inside.part(rank))[0].flatten(1)
+    for off_bkij in answers:
+        off_kn = off_bkij[0].flatten(1)
         change_kn = whole_kn - off_kn
         other_n = off_kn.argmax(0) != said_n
         rows.append(

@@ -13,7 +13,7 @@ from reconet.errors import ExportError
 from reconet.export.pictures import Pictures, batch_of
 from reconet.models.layers import resize
 from reconet.models.segmenter import Segmenter
-from reconet.runtimes import LABELS, LOGITS, Opened, open_file
+from reconet.runtimes import Opened
 
 # fp32 in another order of its sums, and what that may move.
 LARGEST_DIFFERENCE = 1e-3
@@ -48,20 +48,17 @@ def shapes(crop: tuple[int, int], smallest: int) -> list[tuple[int, tuple[int, i
     return [(1, (height, width)), (1, wide), (2, small)]
 
 
-def check(path: Path, model: Segmenter, pictures: Pictures, *, judge: bool) -> list[Difference]:
-    """Reload an export and compare it with the eager network; with `judge` a difference that
-    rounding does not explain is an error."""
-    opened = open_file(path, (LABELS, LOGITS), trusted=True)
+def check(opened: Opened, model: Segmenter, pictures: Pictures) -> list[Difference]:
+    """Compare an export, opened for labels and logits, with the eager network."""
     about = opened.about
-    found = [
+    return [
         compare(opened, model, pictures, count, size)
         for count, size in shapes(about.recipe.data.crop, about.smallest)
     ]
-    refuse(path, found if judge else [])
-    return found
 
 
 def refuse(path: Path, found: Sequence[Difference]) -> None:
+    """A difference that rounding does not explain is an error."""
     wrong = next((difference for difference in found if not difference.fine), None)
     if wrong is not None:
         raise ExportError(f"{path} does not compute what its network does: {wrong}.")

@@ -5,22 +5,31 @@ fp32, from the small ones that are most sensitive to the larger: the gates and p
 attention, then the whole head, then also the first layers.
 """
 
-import contextlib
-import io
 import json
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reconet.cpu import make_bf16_safe
-from reconet.errors import MissingExtraError
-from reconet.export.pictures import Pictures, windows_of
-from reconet.export.write import as_openvino
+from reconet.errors import ExportError, MissingExtraError
+from reconet.export.judge import Counter, Judge, open_judge
+from reconet.export.pictures import (
+    Pictures,
+    from_dataset,
+    from_folder,
+    of_recipe,
+    readable,
+    windows_of,
+)
+from reconet.export.write import as_openvino, quiet
+from reconet.models.trained import Trained
 from reconet.protocol import Protocol
+from reconet.runtime import in_use
+from reconet.runtimes.about import About
 
 # What stays in fp32, try by try: paths of modules in the traced network.
 KEPT: tuple[tuple[str, ...], ...] = (
@@ -30,6 +39,17 @@ KEPT: tuple[tuple[str, ...], ...] = (
     ("model.context", "model.classify", "model.backbone.conv1", "model.backbone.layer1"),
 )
 SCOPES = "pkg.torch.onnx.name_scopes"  # where torch writes the module that a node came from
+
+
+@dataclass(frozen=True, kw_only=True)
+class Int8:
+    """How to quantise."""
+
+    calibrate: Path | None = None  # a folder of pictures; by default the training pictures
+    pictures: int = 64  # to calibrate by
+    split: str | None = None  # to score on; by default the recipe's validation split
+    score_on: int | None = None  # pictures of it; by default all
+    max_loss: float = 0.5  # points of mIoU
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +71,82 @@ class Try:
         return asdict(self) | {"loss_points": self.loss}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Quantised:
+    """A network in int8 that lost little enough, or could not be judged."""
+
+    model: Any  # openvino.Model
+    about: About
+    tries: tuple[Try, ...]
+    pictures: Pictures  # that it was calibrated by
+    judge: Judge | None
+
+    @property
+    def calibrated_on(self) -> str:
+        return self.pictures.source
+
+    @property
+    def scored_on(self) -> str:
+        return self.judge.what if self.judge else ""
+
+    def others(self, most: int) -> Pictures:
+        """Other pictures than those that it was calibrated by, where there are any."""
+        return from_dataset(self.judge.dataset, most) if self.judge else self.pictures
+
+
+def quantised(
+    trained: Trained,
+    about: About,
+    proto: Any,
+    options: Int8,
+    root: Path | None,
+    tell: Callable[[str], None],
+    progress: Counter | None,
+) -> Quantised:
+    """Calibrate, and score try after try, until one loses little enough; none is an error."""
+    pictures = _to_calibrate_by(trained, options, root, tell)
+    recipe = trained.recipe
+    windows = list(calibration(pictures, Protocol.of(recipe.eval, recipe.data)))
+    judge = open_judge(
+        trained, split=options.split, score_on=options.score_on, root=root, progress=progress
+    )
+    tell("scoring the network as it is ...")
+    before = judge.score(in_use(trained.model, judge.world.device)) if judge else None
+    about = replace(about, precision="int8")
+
+    def make(kept: tuple[str, ...]) -> Any:
+        rest = f", all but {', '.join(kept)}" if kept else ""
+        tell(f"quantising by {pictures.source}{rest} ...")
+        return quantise(proto, windows, kept)
+
+    def score(model: Any) -> float | None:
+        return None if judge is None else judge.score_of(model, about)
+
+    model, tries = search(make, score, before, options.max_loss)
+    _refuse(tries, options.max_loss)
+    found = Quantised(model=model, about=about, tries=tuple(tries), pictures=pictures, judge=judge)
+    facts = {"calibrated_on": found.calibrated_on, "scored_on": found.scored_on}
+    return replace(found, about=replace(about, int8=tries[-1].as_dict() | facts))
+
+
+def _to_calibrate_by(
+    trained: Trained, options: Int8, root: Path | None, tell: Callable[[str], None]
+) -> Pictures:
+    recipe = trained.recipe
+    if options.calibrate is not None:
+        return readable(from_folder(options.calibrate, options.pictures), tell)
+    return of_recipe(recipe, recipe.data.train_split, root, options.pictures)
+
+
+def _refuse(tries: Sequence[Try], max_loss: float) -> None:
+    if tries[-1].loss > max_loss:
+        losses = ", ".join(f"{one.loss:.2f}" for one in tries)
+        raise ExportError(
+            f"int8 loses more than {max_loss:g} points of mIoU in every try ({losses}); "
+            "calibrate by more pictures, or allow more with --max-loss."
+        )
+
+
 def calibration(pictures: Pictures, protocol: Protocol) -> Iterator[NDArray[np.uint8]]:
     """One window of each picture, as it will be shown to the network: the first, the second ..."""
     for number, image_hwc in enumerate(pictures):
@@ -63,13 +159,13 @@ def quantise(proto: Any, windows: Sequence[NDArray[np.uint8]], kept: Sequence[st
     """An onnx.ModelProto as an openvino.Model in int8."""
     make_bf16_safe()  # calibration runs the network
     try:
-        with _hushed():
+        with quiet():
             import nncf
     except ImportError as error:
         raise MissingExtraError("export", "--int8") from error
     model = as_openvino(proto)
     names = _names_below(proto, kept) & {op.get_friendly_name() for op in model.get_ops()}
-    with _hushed():
+    with quiet():
         return nncf.quantize(
             model,
             nncf.Dataset(windows),
@@ -107,15 +203,3 @@ def _names_below(proto: Any, kept: Sequence[str]) -> set[str]:
         if set(kept) & set(scopes):
             names.update((node.name, *node.output))
     return names
-
-
-@contextlib.contextmanager
-def _hushed() -> Iterator[None]:
-    """Without nncf's bars and remarks: our own say what goes on."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            yield
-    finally:
-        logging.disable(before)

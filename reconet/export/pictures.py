@@ -15,7 +15,7 @@ from reconet.data import open_dataset, open_split
 from reconet.data.dataset import Dataset, Image, spread_indices
 from reconet.data.images import read_image
 from reconet.data.layout import files_in
-from reconet.errors import DataError, ReconetError
+from reconet.errors import AbsentError, DataError
 from reconet.inference import labels
 from reconet.protocol import Protocol
 from reconet.recipe import Recipe
@@ -64,7 +64,7 @@ def of_recipe(recipe: Recipe, split: str, root: Path | None, most: int) -> Pictu
     data = recipe.data
     try:
         return from_dataset(open_split(data, split, root), most)
-    except ReconetError:
+    except AbsentError:
         if root is not None:  # the user says that it is there
             raise
     scenes = open_dataset("scenes", "val", None, {"size": list(data.crop), "val": most})

@@ -4,8 +4,6 @@ import contextlib
 import io
 import json
 import logging
-import os
-import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -16,8 +14,8 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from reconet.errors import ExportError, MissingExtraError, OutputError, first_line
-from reconet.files import write_atomic
+from reconet.errors import ExportError, MissingExtraError, first_line
+from reconet.files import made_beside, write_bytes
 from reconet.runtimes import LABELS, LOGITS
 from reconet.runtimes.about import About
 from reconet.runtimes.openvino_file import write_texts
@@ -36,7 +34,7 @@ def write_program(program: ExportedProgram, about: About, path: Path) -> None:
     buffer = io.BytesIO()
     with quiet():
         torch.export.save(program, buffer, extra_files={TEXTS: json.dumps(about.texts())})
-    write_atomic(path, lambda file: file.write(buffer.getbuffer()))
+    write_bytes(path, buffer.getbuffer())
 
 
 def write_onnx(program: ExportedProgram, about: About, path: Path) -> None:
@@ -44,8 +42,7 @@ def write_onnx(program: ExportedProgram, about: About, path: Path) -> None:
     for name, text in about.texts().items():
         entry = proto.metadata_props.add()
         entry.key, entry.value = name, text
-    data = proto.SerializeToString()
-    write_atomic(path, lambda file: file.write(data))
+    write_bytes(path, proto.SerializeToString())
 
 
 def write_openvino(program: ExportedProgram, about: About, path: Path) -> None:
@@ -101,27 +98,22 @@ def save_openvino(model: Any, about: About, path: Path) -> None:
     import openvino
 
     write_texts(model, about.texts())
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        folder = tempfile.mkdtemp(dir=path.parent, prefix=f".{path.stem}.")
-        try:
-            made = Path(folder) / path.name
-            openvino.save_model(model, made, compress_to_fp16=False)
-            for suffix in (".bin", ".xml"):
-                os.replace(made.with_suffix(suffix), path.with_suffix(suffix))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}.") from error
+    with made_beside(path) as made:
+        openvino.save_model(model, made, compress_to_fp16=False)
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without the exporters' remarks about themselves; what goes wrong is raised all the same."""
-    before = logging.root.manager.disable
+    """Without the libraries' remarks about themselves, and without nncf's bars; what goes wrong is
+    raised all the same."""
+    before, nowhere = logging.root.manager.disable, io.StringIO()
     logging.disable(logging.WARNING)
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        with (
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(nowhere),
+            contextlib.redirect_stderr(nowhere),
+        ):
             warnings.simplefilter("ignore")
             yield
     finally:

@@ -21,7 +21,7 @@ from reconet.errors import CheckpointError
 from reconet.files import write_atomic
 from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.weights import compare, read_tensors
-from reconet.recipe import Recipe, dump, in_one_line, validate
+from reconet.recipe import Recipe, dump, validate
 
 FORMAT = 1
 BEST = "best.safetensors"  # in a run directory
@@ -85,7 +85,7 @@ def load_trained(source: Path) -> Trained:
     refuse_other_files(source)
     if not path.is_file():
         raise CheckpointError(f"no trained network at {path}; a run writes it at its validations.")
-    about = _about(path)
+    about = Metadata.read(_metadata(path), path)
     recipe = validate({k: v for k, v in about.recipe.items() if k != "format"}, str(path))
     state = read_tensors(path)
     with _no_larger_than(sum(value.numel() for value in state.values()), path):
@@ -164,7 +164,7 @@ def _classifies(key: str) -> bool:
     return any(part.startswith(CLASSIFIERS) for part in key.split("."))
 
 
-class _About(BaseModel):
+class Metadata(BaseModel):
     """The metadata of a file: texts in JSON, which anybody may have written."""
 
     recipe: Json[dict[str, Any]]
@@ -179,12 +179,22 @@ class _About(BaseModel):
             raise ValueError(f"{len(self.palette)} colours for {len(self.classes)} classes")
         return self
 
+    @classmethod
+    def read(cls, texts: Mapping[str, str], source: Path) -> Self:
+        try:
+            return cls.model_validate(texts)
+        except ValidationError as error:
+            reason = _first(error)
+            raise CheckpointError(f"{source} does not say what network it is: {reason}.") from error
 
-def _about(path: Path) -> _About:
-    try:
-        return _About.model_validate(_metadata(path))
-    except ValidationError as error:
-        raise CheckpointError(f"{path}: {in_one_line(error)}") from error
+
+def _first(error: ValidationError) -> str:
+    """What is wrong, without the text itself, which may be long."""
+    problem = error.errors()[0]
+    if not problem["loc"]:
+        return problem["msg"].removeprefix("Value error, ")
+    how = "is missing" if problem["type"] == "missing" else "cannot be used"
+    return f"its {problem['loc'][0]} {how}"
 
 
 def _metadata(path: Path) -> dict[str, str]:

@@ -15,12 +15,13 @@ from torch import Tensor
 from reconet import recipe as recipes
 from reconet.data import open_split
 from reconet.data.dataset import Dataset
+from reconet.engine.checkpoint import LAST
+from reconet.engine.rundir import LOG
 from reconet.errors import DataError, OutputError, RecipeError
-from reconet.evaluate import confusion_of
-from reconet.explain.source import shown
+from reconet.evaluate import check_classes, confusion_of
 from reconet.figures import score_figures
 from reconet.files import check_folder
-from reconet.inside import reconstruction
+from reconet.inside import reconstruction, shown
 from reconet.models.trained import BEST, Trained, load_trained, save_again
 from reconet.protocol import Protocol
 from reconet.prune.cut import best_ranks, cut, importance
@@ -99,8 +100,7 @@ def spread(length: int, count: int) -> list[int]:
 def _open(before: Trained, split: str, root: Path | None, run: Path) -> Dataset:
     data = before.recipe.data
     dataset = open_split(data, split, root)
-    if dataset.info.classes != before.classes:
-        raise DataError(f"{run} knows other classes than {data.name} has.")
+    check_classes(before.classes, dataset, run)
     if len(dataset) == 0:
         raise DataError(f"{data.name} has no pictures in split {split!r}.")
     return dataset
@@ -122,10 +122,15 @@ def _places(run: Path, before: Trained, ranks: Sequence[int], out: Path | None) 
 
 
 def _check_free(places: Sequence[Path]) -> None:
-    """All of them at once: nothing is computed that could not be kept."""
+    """All of them at once: nothing is computed that could not be kept. What a pruning has written
+    is renewed."""
     for place in places:
         check_folder(place)
-    taken = [str(place) for place in places if place.exists() and any(place.iterdir())]
+    taken = [
+        str(place)
+        for place in places
+        if place.exists() and any(place.iterdir()) and not is_pruned(place)
+    ]
     if taken:
         verb = "is" if len(taken) == 1 else "are"
         other = "leave out that --rank, or " if len(taken) < len(places) else ""
@@ -133,6 +138,17 @@ def _check_free(places: Sequence[Path]) -> None:
             f"{' and '.join(taken)} {verb} there and not empty; {other}name another --out. "
             "Nothing was pruned."
         )
+
+
+def is_pruned(directory: Path) -> bool:
+    """Whether `_save` wrote it, and no training has gone on there."""
+    if any((directory / name).exists() for name in (LAST, LOG)):
+        return False
+    try:
+        start = recipes.read(directory / recipes.FILE).train.init_from
+    except RecipeError:
+        return False
+    return start == (directory / BEST).resolve()
 
 
 def _pictures(
@@ -165,7 +181,8 @@ def _scores(
 def _save(trained: Trained, directory: Path) -> Path:
     """A directory like a run's. Its recipe begins from these weights: training it fine-tunes."""
     path = directory / BEST
-    save_again(path, trained)
     train = trained.recipe.train.model_copy(update={"init_from": path.resolve()})
+    # The recipe first: by it a folder that was left half written can be written again.
     recipes.write(trained.recipe.model_copy(update={"train": train}), directory / recipes.FILE)
+    save_again(path, trained)
     return path

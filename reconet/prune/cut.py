@@ -31,12 +31,10 @@ def importance(model: Segmenter, images: Iterable[Tensor]) -> Tensor:
     """importance_r: root mean square change of the logits without each rank."""
     total_r, pictures = torch.zeros(reconstruction(model).rank_logits_r.numel()).double(), 0
     for image_bchw in images:
-        inside = look_inside(model, image_bchw)
-        every_r = torch.ones(inside.rank, device=image_bchw.device)
-        fused_bchw = inside.rest_bchw + inside.contribution(every_r)
-        whole_bkij = inside.finish(fused_bchw)
-        for rank in range(inside.rank):
-            change_bkij = inside.finish(fused_bchw - inside.part(rank)) - whole_bkij
+        answers = look_inside(model, image_bchw).one_by_one()
+        whole_bkij = next(answers)
+        for rank, without_bkij in enumerate(answers):
+            change_bkij = without_bkij - whole_bkij
             change_bkij -= change_bkij.mean(1, keepdim=True)
             total_r[rank] += change_bkij.double().square().mean().cpu()
         pictures += 1

@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from reconet.errors import RecipeError
-from reconet.files import write_text
+from reconet.files import check_file, write_text
 from reconet.report import sections
 from reconet.report.gather import Gathered, Tell, environment, gather
 from reconet.report.markup import Markup, join, note, section, table, tag
@@ -34,7 +34,8 @@ def write_report(
     """Report on one run, or compare several. Of many processes only the leading one writes."""
     if not runs:
         raise RecipeError("a report needs a run directory.")
-    names = run_names(runs)
+    names, path = run_names(runs), place_of(runs, out)
+    check_file(path, is_report)
     with joined(device) as world:
         gathered = [
             gather(run, name, world, pictures=pictures, tell=tell)
@@ -42,11 +43,21 @@ def write_report(
         ]
         if not world.leads:
             return None
-        path = out or (gathered[0].directory / NAME if len(runs) == 1 else Path(NAME))
-        if path.is_dir():
-            path = path / NAME
         write_text(path, make_page(gathered, _about(runs, out, pictures, world)))
         return path
+
+
+def place_of(runs: Sequence[Path], out: Path | None) -> Path:
+    """Where the report goes: a folder that is named gets a report.html."""
+    if out is None and len(runs) > 1:
+        return Path(NAME)
+    path = out or (runs[0] if runs[0].is_dir() else runs[0].parent)
+    return path / NAME if path.is_dir() else path
+
+
+def is_report(path: Path) -> bool:
+    with path.open("rb") as file:
+        return b"reconet report</title>" in file.read(4096)
 
 
 def run_names(runs: Sequence[Path]) -> list[str]:

@@ -12,6 +12,7 @@ from reconet.report.markup import Markup, tag
 WIDTH, HEIGHT = 420, 230
 LEFT, RIGHT, TOP, BOTTOM = 50, 14, 12, 36
 STYLES = 8  # series that the page's style can tell apart
+MOST_TICKS = 6
 MOST_POINTS = 300  # of one curve
 FEW_POINTS = 40  # up to here each has its dot, and nothing is smoothed
 
@@ -37,17 +38,17 @@ class Scale(NamedTuple):
         return round(self.start + share * (self.stop - self.start), 2)
 
 
-def ticks(low: float, high: float, most: int = 6) -> list[float]:
+def ticks(low: float, high: float) -> list[float]:
     """Round numbers from at or below `low` to at or above `high`: steps of 1, 2 or 5 times 10^n."""
     if not high > low:
         room = abs(low) / 10 or 0.5
         low, high = low - room, high + room
-    rough = (high - low) / (most - 1)
+    rough = (high - low) / (MOST_TICKS - 1)
     size = 10.0 ** math.floor(math.log10(rough))
     for factor in (1, 2, 5, 10, 20):
         step = factor * size
         first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-        if last - first < most:
+        if last - first < MOST_TICKS:
             break
     return [float(f"{number * step:.12g}") for number in range(first, last + 1)]
 

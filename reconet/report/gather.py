@@ -20,7 +20,7 @@ from reconet.data import open_split
 from reconet.data.dataset import Colour, Dataset, spread
 from reconet.engine.rundir import read_log
 from reconet.errors import ReconetError, TrainingError
-from reconet.evaluate import evaluate
+from reconet.evaluate import check_classes, evaluate
 from reconet.figures import benchmark_scores, score_figures
 from reconet.inference import labels
 from reconet.models.segmenter import Segmenter
@@ -125,8 +125,7 @@ def _ask(directory: Path, name: str, world: World, pictures: int, tell: Tell) ->
     trained = load_trained(directory)
     data = trained.recipe.data
     dataset = open_split(data, data.val_split)
-    if dataset.info.classes != trained.classes:
-        raise TrainingError(f"it knows other classes than {data.name} has")
+    check_classes(trained.classes, dataset, "it")
     model = trained.model.to(world.device)
     seen = 0
 

@@ -1,10 +1,11 @@
 """HTML and SVG as text, escaped unless it was built here. Pure."""
 
+import base64
 import html
 from collections.abc import Iterable, Sequence
 
 Attribute = str | float | None
-VOID = frozenset({"br", "circle", "img", "line", "meta", "path", "polyline", "rect"})
+VOID = frozenset({"circle", "img", "line", "meta", "polyline", "rect"})
 
 
 class Markup(str):
@@ -48,6 +49,12 @@ def table(
 def scrolling(content: Markup, label: str) -> Markup:
     """A box that scrolls sideways; by keyboard too, hence the tabindex."""
     return tag("div", content, class_="wide", tabindex="0", role="region", aria_label=label)
+
+
+def image(data: bytes, alt: str, kind: str = "png", **attributes: Attribute) -> Markup:
+    """A picture that is in the page itself."""
+    source = f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
+    return tag("img", src=source, alt=alt, **attributes)
 
 
 def section(title: str, *content: str, level: int = 2) -> Markup:

@@ -1,6 +1,5 @@
 """Pictures inside a page: what is there, what is true, what a network says, where it is wrong."""
 
-import base64
 from collections.abc import Sequence
 from io import BytesIO
 from typing import NamedTuple
@@ -12,6 +11,7 @@ from PIL import Image as Pillow
 
 from reconet.data.dataset import IGNORE, Colour, Image, Label
 from reconet.data.draw import colourise, fit
+from reconet.report import markup
 from reconet.report.markup import Markup, tag
 
 SIDE = 320  # pixels, of the longer side
@@ -92,10 +92,10 @@ def _image(image: NDArray[np.uint8], alt: str, kind: str, class_: str | None = N
     buffer = BytesIO()
     options = {"quality": 88} if kind == "JPEG" else {"optimize": True}
     Pillow.fromarray(image).save(buffer, kind, **options)
-    text = base64.b64encode(buffer.getvalue()).decode()
     height, width = image.shape[:2]
-    source = f"data:image/{kind.lower()};base64,{text}"
-    return tag("img", src=source, alt=alt, width=width, height=height, class_=class_)
+    return markup.image(
+        buffer.getvalue(), alt, kind.lower(), width=width, height=height, class_=class_
+    )
 
 
 def _figure(image: Markup, caption: str) -> Markup:

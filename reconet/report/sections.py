@@ -5,18 +5,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from reconet.data.dataset import Colour
+from reconet.data.draw import VOID_COLOUR
+from reconet.figures import LABELS
 from reconet.report.charts import Series, line_chart
 from reconet.report.gather import Answers, Gathered, settings
 from reconet.report.markup import Markup, join, note, section, table, tag
 from reconet.report.matrix import matrix
 from reconet.report.pictures import row, together
-
-FIGURES = {
-    "miou": "mIoU",
-    "pixel_accuracy": "pixel accuracy",
-    "mean_accuracy": "mean accuracy",
-    "frequency_weighted_iou": "frequency weighted IoU",
-}
 
 
 class Curve(NamedTuple):
@@ -85,7 +80,8 @@ def tiles(run: Gathered) -> Markup:
     """What one wants to know first."""
     entries = []
     if run.answers is not None:
-        entries += [(percent(run.answers.figures[key]), name) for key, name in FIGURES.items()]
+        own = run.answers.figures
+        entries += [(percent(own[key]), name) for key, name in LABELS.items() if key in own]
         entries.append((f"{run.answers.step:,}", "step of the best network"))
     elif (best := run.best()) is not None:
         entries.append((percent(best["miou"]), f"mIoU, logged at step {best['step']:,}"))
@@ -152,7 +148,8 @@ def recipe(run: Gathered, level: int = 2) -> Markup:
 def scores_table(runs: Sequence[Gathered]) -> Markup:
     """Scores of all runs; the best of each column is bold."""
     figures = [run.answers.figures if run.answers else {} for run in runs]
-    tops = {key: max((_or(f.get(key), -1.0) for f in figures), default=-1.0) for key in FIGURES}
+    shown = [key for key in LABELS if any(key in own for own in figures)]
+    tops = {key: max(_or(own.get(key), -1.0) for own in figures) for key in shown}
     rows = []
     for number, (run, own) in enumerate(zip(runs, figures, strict=True)):
         cells = [
@@ -162,7 +159,7 @@ def scores_table(runs: Sequence[Gathered]) -> Markup:
         name = join([tag("span", class_=f"key k{number % 8}"), run.name])
         step = f"{run.answers.step:,}" if run.answers else "-"
         rows.append((name, run.what, *cells, step, f"{run.step():,}"))
-    head = ("run", "scored on", *FIGURES.values(), "best step", "steps")
+    head = ("run", "scored on", *(LABELS[key] for key in shown), "best step", "steps")
     protocols = {run.answers.protocol for run in runs if run.answers}
     return section(
         "Scores", *(tag("p", f"Protocol: {one}.") for one in sorted(protocols)), table(head, rows)
@@ -222,7 +219,7 @@ def _class_legend(classes: Sequence[str], palette: Sequence[Colour]) -> Markup:
         tag("li", tag("span", class_="swatch", style=_background(colour)), name)
         for name, colour in zip(classes, palette, strict=True)
     ]
-    void = tag("li", tag("span", class_="swatch", style="background:rgb(224,224,192)"), "void")
+    void = tag("li", tag("span", class_="swatch", style=_background(VOID_COLOUR)), "void")
     return tag("ul", *keys, void, class_="legend")
 
 

@@ -16,9 +16,10 @@ from torch import Tensor
 
 from reconet.errors import CheckpointError, DataError, pick
 from reconet.runtimes import onnx_file, openvino_file, program_file
-from reconet.runtimes.about import About
+from reconet.runtimes.about import LABELS, LOGITS, About
 
-LABELS, LOGITS = "labels", "logits"
+__all__ = ["LABELS", "LOGITS", "RUNTIMES", "Opened", "open_file"]
+
 Run = Callable[[NDArray[np.uint8]], Sequence[NDArray[np.generic]]]
 # A file and the outputs that are wanted of it -> its texts, what runs it, and how to run it.
 Open = Callable[[Path, Sequence[str]], tuple[Mapping[str, str], str, Run]]

@@ -4,20 +4,25 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, Json
 
-from reconet.errors import CheckpointError, RecipeError, first_line
+from reconet.errors import CheckpointError, RecipeError
+from reconet.models.trained import Metadata
 from reconet.recipe import Recipe, dump, validate
 
 FORMAT = "1"
+LABELS, LOGITS = "labels", "logits"  # the outputs, in this order
 KEY = "reconet"  # where the texts are, in formats that keep other things beside them
 
-_NAMES = TypeAdapter(tuple[str, ...])
-_COLOURS = TypeAdapter(tuple[tuple[int, int, int], ...])
-_SCORE = TypeAdapter(dict[str, float])
-_OBJECT = TypeAdapter(dict[str, Any])
+
+class _Texts(Metadata):
+    """Those of an export: of a network's own file, and some more."""
+
+    precision: Literal["fp32", "int8"]
+    smallest: Annotated[int, Field(ge=1)]
+    int8: Json[dict[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,21 +61,11 @@ class About:
             raise CheckpointError(
                 f"{source} was not written by `reconet export`: it does not say what network it is."
             )
+        told = _Texts.read(texts, source)
         try:
-            recipe = {k: v for k, v in json.loads(texts["recipe"]).items() if k != "format"}
-            about = cls(
-                recipe=validate(recipe, str(source)),
-                classes=_NAMES.validate_json(texts["classes"]),
-                palette=_COLOURS.validate_json(texts["palette"]),
-                step=int(texts["step"]),
-                score=_SCORE.validate_json(texts["score"]),
-                precision=texts["precision"],
-                smallest=int(texts["smallest"]),
-                int8=_OBJECT.validate_json(texts["int8"]),
+            recipe = validate(
+                {key: value for key, value in told.recipe.items() if key != "format"}, str(source)
             )
-        except (KeyError, ValueError, AttributeError, ValidationError, RecipeError) as error:
-            reason = first_line(error)
-            raise CheckpointError(f"{source} does not say what network it is: {reason}.") from error
-        if len(about.classes) != len(about.palette):
-            raise CheckpointError(f"{source} has not as many colours as classes.")
-        return about
+        except RecipeError as error:
+            raise CheckpointError(str(error)) from error
+        return cls(**dict(told) | {"recipe": recipe})

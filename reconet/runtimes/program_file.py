@@ -17,13 +17,13 @@ import torch
 from numpy.typing import NDArray
 
 from reconet.errors import CheckpointError, first_line
+from reconet.runtimes.about import LABELS, LOGITS
 
 if TYPE_CHECKING:
     from reconet.runtimes import Run
 
 TRUST = "RECONET_TRUST_PT2"
 TEXTS = "reconet.json"  # among the extra files of the archive
-OUTPUTS = ("labels", "logits")
 
 
 def open_program(source: Path, outputs: Sequence[str]) -> tuple[Mapping[str, str], str, "Run"]:
@@ -49,7 +49,7 @@ def load_trusted(source: Path, outputs: Sequence[str]) -> tuple[Mapping[str, str
 
     @torch.inference_mode()
     def run(image_bchw: NDArray[np.uint8]) -> Sequence[NDArray[np.generic]]:
-        said = dict(zip(OUTPUTS, module(torch.from_numpy(image_bchw)), strict=True))
+        said = dict(zip((LABELS, LOGITS), module(torch.from_numpy(image_bchw)), strict=True))
         return [said[name].numpy() for name in outputs]
 
     return texts, "torch.export", run

@@ -12,5 +12,5 @@
 - routes.py: the interface
 - app.py: the application: page, facts, errors, and all of the above
 - server.py: the socket, and uvicorn on it
-- page.html, page.js, page.css: the page, without a build step
+- page/: the page, without a build step
 """

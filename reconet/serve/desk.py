@@ -35,9 +35,15 @@ class Desk:
                 lambda: answer(decode(data, self.limits)), request.is_disconnected
             )
 
-    async def ask(self, request: Request, work: Callable[[], T]) -> T:
+    async def ask(self, request: Request, name: str, question: Callable[[Explorer], T]) -> T:
+        """Wait for an answer about the ranks of a picture that was sent before."""
+        picture = self.picture(name)
         async with self.jobs.place():
-            return await self.jobs.run(work, request.is_disconnected)
+            answer = await self.jobs.run(
+                lambda: question(self.explorer(picture)), request.is_disconnected
+            )
+        self.pictures.trim()
+        return answer
 
     def picture(self, name: str) -> Picture:
         picture = self.pictures.get(name)

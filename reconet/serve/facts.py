@@ -7,6 +7,7 @@ from reconet.data.dataset import Image
 from reconet.data.scenes import scene
 from reconet.errors import ReconetError
 from reconet.predict import Predictor
+from reconet.recipe import without_places
 from reconet.runtime import Network
 from reconet.serve.explore import rank_of
 from reconet.serve.schemas import ClassInfo, Example, Examples, Fact, LimitsShown, ModelInfo
@@ -33,7 +34,7 @@ def model_info(predictor: Predictor, limits: Limits) -> ModelInfo:
         params=cost.total.params if cost else None,
         macs=cost.total.macs if cost else None,
         score=network.score,
-        recipe=recipe.model_dump(mode="json", exclude={"data": {"root"}}),
+        recipe=without_places(recipe).model_dump(mode="json", exclude={"data": {"root"}}),
         facts=_facts(predictor, cost),
         limits=LimitsShown(upload_bytes=limits.upload_bytes, pixels=limits.pixels),
     )

@@ -61,10 +61,10 @@ class Guard:
         if self.hosts and host_name(host) not in self.hosts:
             return refuse(400, f"this server is not called {host!r}; ask for {min(self.hosts)}.")
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and place(origin) != host:
             return refuse(403, "requests from pages of other sites are not answered.")
         length = headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > self.max_body:
+        if length.isdecimal() and (len(length) > 18 or int(length) > self.max_body):
             return refuse(413, too_large(self.max_body))
         return None
 
@@ -121,6 +121,14 @@ def host_name(host: str) -> str:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
+
+
+def place(origin: str) -> str | None:
+    """Host and port of an origin; none where it names no place, as "null" does."""
+    try:
+        return urlsplit(origin).netloc or None
+    except ValueError:
+        return None
 
 
 def refuse(status: int, detail: str) -> JSONResponse:

@@ -1,4 +1,4 @@
-"""Work in a bounded line: so many at once, so many waiting, and the rest are turned away.
+"""Work in a bounded line: one at a time, so many waiting, and the rest are turned away.
 
 A place is taken *before* a request's body is read, so that the bodies in memory are bounded too.
 All counting happens on the event loop's thread and needs no lock; only the work is done elsewhere.
@@ -22,11 +22,11 @@ class GoneError(Exception):
 
 
 class Jobs:
-    def __init__(self, *, waiting: int, workers: int = 1) -> None:
-        self.places = waiting + workers
+    def __init__(self, *, waiting: int) -> None:
+        self.places = waiting + 1
         self.taken = 0
-        self._turn = asyncio.Semaphore(workers)  # first come, first served
-        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="segment")
+        self._turn = asyncio.Lock()  # first come, first served
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="segment")
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:

@@ -13,7 +13,7 @@ from reconet.data.draw import overlay as tinted
 from reconet.data.images import index_png
 from reconet.serve import schemas
 from reconet.serve.desk import Desk, switched
-from reconet.serve.explore import heat_png, rank_of
+from reconet.serve.explore import Explorer, heat_png, rank_of
 from reconet.serve.pictures import Picture
 from reconet.serve.segment import base64, encoded, hover_png, segment, shrunk
 from reconet.serve.uploads import FIELD, TYPES
@@ -147,10 +147,8 @@ def add_ranks(app: FastAPI, desk: Desk) -> None:
     @app.get("/api/pictures/{name}/ranks", response_model=schemas.Ranks, responses=ASKED)
     async def ranks(request: Request, name: Name) -> Any:
         """The ranks of the attention, by what they contribute to this picture."""
-        picture = desk.picture(name)
 
-        def work() -> schemas.Ranks:
-            explorer = desk.explorer(picture)
+        def work(explorer: Explorer) -> schemas.Ranks:
             both = zip(explorer.weights(), explorer.shares(), strict=True)
             found = [schemas.Rank(rank=r, weight=w, share=s) for r, (w, s) in enumerate(both)]
             return schemas.Ranks(
@@ -158,19 +156,15 @@ def add_ranks(app: FastAPI, desk: Desk) -> None:
                 hover_png=base64(hover_png(explorer.whole)),
             )
 
-        answer = await desk.ask(request, work)
-        desk.pictures.trim()
-        return answer
+        return await desk.ask(request, name, work)
 
     @app.post("/api/pictures/{name}/ranks", response_model=schemas.Switched, responses=SWITCHED)
     async def switch(request: Request, name: Name, wanted: schemas.SwitchedOff) -> Any:
         """The segmentation with some ranks switched off, and what that changes."""
-        picture, off = desk.picture(name), set(wanted.off)
+        off = set(wanted.off)
         if any(not 0 <= one < rank for one in off):
             raise HTTPException(422, f"ranks go from 0 to {rank - 1}.")
-        answer = await desk.ask(request, lambda: switched(desk.explorer(picture), off, names))
-        desk.pictures.trim()
-        return answer
+        return await desk.ask(request, name, lambda explorer: switched(explorer, off, names))
 
     @app.get(
         "/api/pictures/{name}/heat/{number}.png",
@@ -181,9 +175,7 @@ def add_ranks(app: FastAPI, desk: Desk) -> None:
         request: Request, name: Name, number: Annotated[int, Path(ge=0, lt=rank)]
     ) -> Response:
         """Where one rank re-weights the picture: dark is not at all."""
-        picture = desk.picture(name)
-        png = await desk.ask(request, lambda: heat_png(desk.explorer(picture).heat(number)))
-        desk.pictures.trim()
+        png = await desk.ask(request, name, lambda explorer: heat_png(explorer.heat(number)))
         return Response(png, media_type="image/png")
 
 

@@ -16,7 +16,7 @@ class Segmentation(BaseModel):
     height: int
     classes: list[ClassShare] = Field(description="those in the picture, most pixels first")
     labels_png: str = Field(description="class numbers of all pixels: a palette PNG in base64")
-    seconds: float = Field(description="for decoding and segmenting, without waiting")
+    seconds: float = Field(description="for segmenting, without waiting and decoding")
 
 
 class Uploaded(BaseModel):
@@ -26,7 +26,7 @@ class Uploaded(BaseModel):
     view_width: int = Field(description="of what the page sees")
     view_height: int
     classes: list[ClassShare]
-    seconds: float
+    seconds: float = Field(description="for segmenting, without waiting and decoding")
 
 
 class Rank(BaseModel):

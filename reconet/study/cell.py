@@ -59,20 +59,20 @@ def run_cell(
     recipe: Recipe, directory: Path, *, variant: str, network: Path | None, device: str
 ) -> CellResult | None:
     """Train and score, or score the network of another cell; None if a signal stopped it."""
-    steps, seed = 0, recipe.train.seed
+    steps = 0
     if network is None:
         outcome = run_training(recipe, directory, resume=True, device=device)
         if not outcome.finished:
             return None
         steps = outcome.steps
-    result = _score(recipe, network or directory, variant, seed, steps, device, network is None)
+    result = _score(recipe, network or directory, variant, steps, device)
     write_text(directory / RESULT, json.dumps({"format": FORMAT, **asdict(result)}, indent=1))
     return result
 
 
-def _score(
-    recipe: Recipe, run: Path, variant: str, seed: int, steps: int, device: str, trained: bool
-) -> CellResult:
+def _score(recipe: Recipe, run: Path, variant: str, steps: int, device: str) -> CellResult:
+    """`steps` that this cell has trained; none if the network is another cell's."""
+    trained = steps > 0
     world = World(rank=0, size=1, device=pick_device(device))
     data = recipe.data
     dataset = open_split(data, data.val_split)
@@ -83,7 +83,7 @@ def _score(
     speed = _speed(log) if trained else None
     return CellResult(
         variant=variant,
-        seed=seed,
+        seed=recipe.train.seed,
         steps=steps or max(line["step"] for line in log),
         protocol=str(protocol),
         figures=_figures(protocol, recipe, model, dataset, log, world),
@@ -161,18 +161,19 @@ def main(arguments: list[str]) -> int:
             device=device,
         )
     except ReconetError as error:
-        return _fail(place, str(error))
+        note_failure(place, str(error))
+        return 1
     except Exception as error:
         import traceback
 
         traceback.print_exc()
-        return _fail(place, f"{type(error).__name__}: {first_line(error)}")
+        note_failure(place, f"{type(error).__name__}: {first_line(error)}")
+        return 1
     return 0 if result is not None else 128 + signal.SIGTERM
 
 
-def _fail(directory: Path, reason: str) -> int:
+def note_failure(directory: Path, reason: str) -> None:
     write_text(directory / FAILURE, json.dumps({"error": reason}))
-    return 1
 
 
 def _end_with_parent() -> None:

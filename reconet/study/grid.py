@@ -25,7 +25,7 @@ from reconet.errors import TrainingError
 from reconet.files import write_text
 from reconet.models.segmenter import build_model
 from reconet.recipe import Recipe
-from reconet.study.cell import FAILURE, RESULT, read_result
+from reconet.study.cell import FAILURE, RESULT, note_failure, read_result
 from reconet.study.grids import Study, Variant
 
 STUDY = "study.json"
@@ -192,7 +192,7 @@ def _start(waiting: list[Cell], running: list[_Job], jobs: int, device: str) -> 
             network = cell.network
             if any(other.directory == network for other in [*waiting, *(j.cell for j in running)]):
                 continue  # its turn comes when that network is trained
-            _note_failure(cell, "the network that it scores was not trained")
+            note_failure(cell.directory, "the network that it scores was not trained")
             waiting.remove(cell)
             continue
         waiting.remove(cell)
@@ -237,7 +237,7 @@ def _close(job: _Job, cells: Sequence[Cell], tell: Tell) -> None:
     result = read_result(cell.directory)
     if result is None and cell.failure() is None:
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        _note_failure(cell, f"its process ended by {how}; its words are in {_words(cell)}")
+        note_failure(cell.directory, f"its process ended by {how}; its words are in {_words(cell)}")
     done = sum(one.finished() for one in cells)
     seconds = time.monotonic() - job.started
     said = f"failed: {cell.failure()}"
@@ -248,10 +248,6 @@ def _close(job: _Job, cells: Sequence[Cell], tell: Tell) -> None:
 
 def _words(cell: Cell) -> Path:
     return cell.directory.with_name(f"{cell.directory.name}.out")
-
-
-def _note_failure(cell: Cell, reason: str) -> None:
-    write_text(cell.directory / FAILURE, json.dumps({"error": reason}))
 
 
 def _stop(running: Sequence[_Job]) -> None:

@@ -1,12 +1,13 @@
 """A study as one HTML file that asks nobody for anything, and as Markdown for documents."""
 
-import base64
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from reconet.files import write_text
-from reconet.report.markup import Markup, join, note, section, table, tag
+from reconet.places import short_words
+from reconet.recipe import without_places
+from reconet.report.markup import image, note, section, table, tag
 from reconet.report.style import page
 from reconet.study.plots import figures, png
 from reconet.study.result import (
@@ -14,8 +15,6 @@ from reconet.study.result import (
     StudyResult,
     caption,
     conditions,
-    short_paths,
-    short_words,
     table_rows,
 )
 from reconet.study.spectrum import Spectrum
@@ -51,12 +50,13 @@ def html(result: StudyResult) -> str:
     rows = table(HEAD, table_rows(result))
     parts.append(section("Results", rows, *(tag("p", line) for line in caption(result))))
     for name, figure in figures(result).items():
-        parts.append(section(ABOUT[name], _image(png(figure), ABOUT[name])))
+        shown = image(png(figure), ABOUT[name], style="max-width:100%;height:auto")
+        parts.append(section(ABOUT[name], shown))
     spectrum_table = spectrum_rows(result)
     if spectrum_table:
         parts.append(section("Ranks in use", table(SPECTRUM_HEAD, spectrum_table)))
     parts.append(section("Conditions", table(("what", "value"), conditions(result))))
-    recipe = json.dumps(short_paths(result.recipe.model_dump(mode="json")), indent=2)
+    recipe = json.dumps(without_places(result.recipe).model_dump(mode="json"), indent=2)
     parts.append(tag("details", tag("summary", "the recipe"), tag("pre", recipe)))
     return page(f"{title} - reconet", *parts)
 
@@ -104,12 +104,6 @@ def _missing(result: StudyResult) -> str:
 
 def _abouts(result: StudyResult) -> list[tuple[str, str]]:
     return [(row.variant, row.about) for row in result.rows]
-
-
-def _image(content: bytes, about: str) -> Markup:
-    data = base64.b64encode(content).decode()
-    source = f"data:image/png;base64,{data}"
-    return join([tag("img", src=source, alt=about, style="max-width:100%;height:auto")])
 
 
 def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

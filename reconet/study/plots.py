@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reconet.files import write_atomic
+from reconet.files import write_bytes
 from reconet.study.result import Row, StudyResult
 
 ACCENT, OTHER, SOFT = "#c0392b", "#2c5d8f", "#9a9a9a"
@@ -43,7 +43,7 @@ def save(result: StudyResult, directory: Path) -> list[Path]:
     paths = []
     for name, figure in figures(result).items():
         path, content = directory / f"{result.study.name}-{name}.png", png(figure)
-        write_atomic(path, lambda file, content=content: file.write(content))  # type: ignore[misc]
+        write_bytes(path, content)
         paths.append(path)
     return paths
 

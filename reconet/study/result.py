@@ -3,9 +3,10 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 from typing import Any
 
+from reconet.places import short_path, short_paths
 from reconet.recipe import Recipe
 from reconet.study.cell import LIVENESS, CellResult, read_result
 from reconet.study.grid import Cell
@@ -54,10 +55,6 @@ class StudyResult:
     rows: tuple[Row, ...]
     missing: tuple[str, ...]  # cells that are not there, and why
     out: Path
-
-    @property
-    def complete(self) -> bool:
-        return not self.missing
 
 
 def gather(study: Study, recipe: Recipe, cells: Sequence[Cell], out: Path) -> StudyResult:
@@ -167,27 +164,6 @@ def conditions(result: StudyResult) -> list[tuple[str, str]]:
         ("score", "of the network at the last step; " + " | ".join(protocols)),
         ("machine", "; ".join([*places, *versions])),
     ]
-
-
-def short_paths(value: Any) -> Any:
-    """Where somebody keeps a file is nobody else's business: a path that is absolute or leads out
-    of the working directory is only its last name. `value` is anything that JSON can hold."""
-    if isinstance(value, dict):
-        return {key: short_paths(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [short_paths(one) for one in value]
-    return short_path(value) if isinstance(value, str) else value
-
-
-def short_path(text: str) -> str:
-    path = PureWindowsPath(text)  # knows both kinds of slash
-    elsewhere = path.root or path.drive or text.startswith("~") or ".." in path.parts
-    return path.name if elsewhere and path.name.strip(".") else text
-
-
-def short_words(text: str) -> str:
-    """The same for a sentence with paths in it."""
-    return " ".join(short_path(word) for word in text.split(" "))
 
 
 CAPTION = (

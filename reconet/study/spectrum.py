@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from reconet.data.dataset import Dataset, spread_indices
+from reconet.inside import look_inside
 from reconet.models.context.reconet import TensorReconstruction, reconstruct
 from reconet.models.liveness import Axis, effective_rank, singular_values
 from reconet.models.segmenter import Segmenter
@@ -33,15 +34,14 @@ class Spectrum:
 @torch.no_grad()
 def spectrum(model: Segmenter, dataset: Dataset, device: torch.device) -> Spectrum | None:
     """None for contexts without a tensor reconstruction."""
-    core = model.context.core
-    if not isinstance(core, TensorReconstruction):
+    if not isinstance(model.context.core, TensorReconstruction):
         return None
     values: dict[str, list[Tensor]] = {axis: [] for axis in AXES}
     attention = []
     weight_r = torch.empty(0)
     for index in spread_indices(len(dataset), PICTURES):
         image_hwc = torch.from_numpy(dataset[index].image_hwc)
-        factors = core.factors(_map(model, image_hwc.permute(2, 0, 1)[None].to(device)))
+        factors = look_inside(model, image_hwc.permute(2, 0, 1)[None].to(device)).factors
         weight_r = factors.weight_r.double().cpu()
         for axis in AXES:
             values[axis].append(singular_values(factors, axis)[0].cpu())
@@ -76,15 +76,3 @@ def between(attention: list[Tensor]) -> float:
         attention = [a.mean((1, 2)) for a in attention]
     stacked = torch.stack(attention)
     return (stacked.std(0, correction=0).square().mean().sqrt() / stacked.mean().abs()).item()
-
-
-def _map(model: Segmenter, image_bchw: Tensor) -> Tensor:
-    """The map that the core sees."""
-    seen: list[Tensor] = []
-    assert model.context.core is not None
-    hook = model.context.core.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
-    try:
-        model.coarse(image_bchw)
-    finally:
-        hook.remove()
-    return seen[0]

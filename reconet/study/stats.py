@@ -32,7 +32,7 @@ class Estimate:
         return self.half_width is not None and abs(self.mean) > self.half_width
 
 
-def estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+def estimate(values: Sequence[float]) -> Estimate:
     count = len(values)
     if count == 0:
         raise ValueError("a mean needs at least one value")
@@ -41,17 +41,15 @@ def estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimat
         return Estimate(mean=mean, half_width=None, count=1)
     variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
     error = math.sqrt(variance / count)
-    return Estimate(mean=mean, half_width=t_quantile(confidence, count - 1) * error, count=count)
+    return Estimate(mean=mean, half_width=t_quantile(CONFIDENCE, count - 1) * error, count=count)
 
 
-def paired(
-    values: Mapping[int, float], baseline: Mapping[int, float], confidence: float = CONFIDENCE
-) -> Estimate | None:
+def paired(values: Mapping[int, float], baseline: Mapping[int, float]) -> Estimate | None:
     """The difference to a baseline over the seeds that both have; None if there are none."""
     shared = sorted(values.keys() & baseline.keys())
     if not shared:
         return None
-    return estimate([values[seed] - baseline[seed] for seed in shared], confidence)
+    return estimate([values[seed] - baseline[seed] for seed in shared])
 
 
 def t_quantile(confidence: float, freedom: int) -> float:

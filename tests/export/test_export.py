@@ -13,23 +13,35 @@ import pytest
 import torch
 import torch.nn.functional as F
 from PIL import Image
+from torch.export import ExportedProgram
 
 from reconet.cli import main
 from reconet.data import open_dataset
 from reconet.data.images import write_index
 from reconet.data.scenes import CLASSES
-from reconet.errors import CheckpointError, DataError, ExportError
+from reconet.errors import (
+    AbsentError,
+    CheckpointError,
+    DataError,
+    ExportError,
+    OutputError,
+    ReconetError,
+)
 from reconet.evaluate import evaluate_run
 from reconet.export import export
 from reconet.export.check import Difference, refuse
 from reconet.export.graph import NOT_IN_ONNX, pooled, trace
+from reconet.export.pictures import of_recipe
 from reconet.export.write import FORMATS, as_openvino, save_openvino
 from reconet.models.context import CONTEXTS
 from reconet.models.trained import EXPORTED, load_trained
 from reconet.predict import Predictor
+from reconet.recipe import apply_overrides
+from reconet.recipes import find
 from reconet.runtime import open_network
 from reconet.runtimes import LABELS, LOGITS, RUNTIMES, open_file
 from reconet.runtimes.program_file import TRUST
+from tests.data.trees import make_tree
 from tests.export.trained import tiny_run
 
 DOCS = Path(__file__).parents[2] / "docs" / "export.md"
@@ -42,9 +54,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def exported(run: Path) -> dict[str, Path]:
+def program(run: Path) -> ExportedProgram:
+    return trace(load_trained(run).model, output_stride=8)
+
+
+@pytest.fixture(scope="module")
+def exported(run: Path, program: ExportedProgram) -> dict[str, Path]:
     """As `export` makes them, but traced once; OpenVINO's from the same ONNX."""
-    program = trace(load_trained(run).model, output_stride=8)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("reconet.export.trace", lambda model, output_stride: program)
         paths = {name: export(run, format=name).path for name in ("onnx", "torch")}
@@ -169,7 +185,7 @@ def test_a_picture_that_is_too_small_is_one_line(exported: dict[str, Path], name
         (["--format", "onx"], "unknown format 'onx'. Did you mean 'onnx'?"),
         (["--int8"], "--int8 is made for OpenVINO; got --format onnx."),
         (["--out", "a.pt2"], "--out of format onnx ends in .onnx, got a.pt2."),
-        (["--calibrate", "."], "belong to --int8"),
+        (["--calibrate", "."], "only with --int8: --calibrate."),
         (["--format", "openvino", "--int8", "--calibrate", "EMPTY"], "EMPTY is empty"),
         (["--format", "openvino", "--int8", "--calibrate", "TEXT"], "no .jpg"),
     ],
@@ -242,6 +258,39 @@ def test_an_export_of_somebody_else_is_not_ours(tmp_path: Path) -> None:
         open_file(path)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("palette", json.dumps([[1, 2, 300]] * len(CLASSES)), "its palette cannot be used"),
+        ("palette", "[]", f"0 colours for {len(CLASSES)} classes"),
+        ("step", "-5", "its step cannot be used"),
+        ("classes", "[]", "its classes cannot be used"),
+        ("classes", json.dumps(["x"] * 1000), "its classes cannot be used"),
+        ("smallest", "0", "its smallest cannot be used"),
+        ("precision", "fp4", "its precision cannot be used"),
+        ("int8", "[]", "its int8 cannot be used"),
+        ("recipe", '{"a":' * 100_000, "its recipe cannot be used"),
+        ("recipe", "{}", "data: field required"),
+        ("score", None, "its score is missing"),
+    ],
+)
+def test_what_a_strangers_export_says_of_itself_is_checked(
+    exported: dict[str, Path], tmp_path: Path, name: str, text: str | None, message: str
+) -> None:
+    model = onnx.load(exported["onnx"])
+    texts = {entry.key: entry.value for entry in model.metadata_props}
+    del model.metadata_props[:]
+    for key, value in (texts | {name: text}).items():
+        if value is not None:
+            model.metadata_props.add(key=key, value=value)
+    path = tmp_path / "a.onnx"
+    onnx.save(model, path)
+    with pytest.raises(CheckpointError, match=message) as caught:
+        open_file(path)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
 def test_an_export_that_disagrees_is_an_error() -> None:
     good = Difference(pictures=1, size=(64, 64), logits=1e-6, labels=1.0)
     refuse(Path("a.onnx"), [good])
@@ -251,6 +300,60 @@ def test_an_export_that_disagrees_is_an_error() -> None:
     ):
         with pytest.raises(ExportError, match="does not compute what its network does: 1 x 8 x 9"):
             refuse(Path("a.onnx"), [good, bad])
+
+
+@pytest.mark.parametrize("name", ["torch", "openvino"])
+def test_an_export_that_disagrees_leaves_the_one_before_it(
+    run: Path,
+    program: ExportedProgram,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+) -> None:
+    monkeypatch.setattr("reconet.export.trace", lambda model, output_stride: program)
+    path = tmp_path / f"a{FORMATS[name].suffix}"
+    path.write_text("the one before")
+    path.with_suffix(".bin").write_text("its weights")
+    monkeypatch.setattr(Difference, "fine", False)
+    with pytest.raises(ExportError, match=f"{path} does not compute what its network does"):
+        export(run, format=name, out=path)
+    assert path.read_text() == "the one before"
+    assert sorted(tmp_path.iterdir()) == sorted({path, path.with_suffix(".bin")})
+
+
+def test_an_export_that_cannot_be_put_in_its_place_is_told_before_the_tracing(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reconet.export.trace", lambda *a, **k: pytest.fail("traced"))
+    (tmp_path / "a.onnx").mkdir()
+    with pytest.raises(OutputError, match="no ordinary file"):
+        export(run, out=tmp_path / "a.onnx")
+
+
+def test_a_dataset_that_is_here_but_wrong_is_not_taken_for_absent(tmp_path: Path) -> None:
+    """Else int8 would not be judged, and nobody would know why."""
+    recipe = load_trained(tiny_run(tmp_path, "reconet", "data.options.trees=1")).recipe
+    with pytest.raises(ReconetError, match="trees"):
+        of_recipe(recipe, "val", None, 4)
+    make_tree("camvid", tmp_path / "camvid")
+    wrong = ["data.name=camvid", f"data.root={tmp_path / 'camvid'}", "data.options.trees=1"]
+    damaged = apply_overrides(find("scenes/tiny"), wrong)
+    with pytest.raises(ReconetError, match=r"data\.options"):
+        of_recipe(damaged, "val", None, 4)
+
+
+@pytest.mark.parametrize("root", [None, "/no/such/place"])
+def test_where_the_dataset_is_not_here_pictures_are_generated(
+    root: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RECONET_DATA", raising=False)
+    recipe = find("voc12/reconet_r50")
+    data = recipe.data.model_copy(update={"root": root and Path(root), "crop": (64, 64)})
+    elsewhere = recipe.model_copy(update={"data": data})
+    found = of_recipe(elsewhere, "val", None, 2)
+    assert found.source == "2 generated pictures (voc12 is not here)"
+    with pytest.raises(AbsentError):
+        of_recipe(elsewhere, "val", Path("/no/such/place"), 2)
 
 
 @pytest.mark.parametrize("size", [(5, 7), (8, 8), (13, 3)])

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-ALWAYS = ("--port=0", "--device=cpu", "--precision=fp32")
 
 
 class Server(NamedTuple):

@@ -1,6 +1,7 @@
 """What the interface answers: to pictures, to garbage, to strangers."""
 
 import base64
+import json
 import sys
 import zlib
 from dataclasses import replace
@@ -132,6 +133,8 @@ def test_bad_uploads_get_a_status_and_one_line(client: TestClient, url: str, wha
         ({"Host": "[::1"}, 400),
         ({"Host": "localhost", "Origin": "http://evil.example"}, 403),
         ({"Host": "localhost", "Origin": "null"}, 403),
+        ({"Host": "localhost", "Origin": "http://["}, 403),
+        ({"Host": "localhost", "Content-Length": "9" * 5000}, 413),
         ({"Host": "localhost:80", "Origin": "http://localhost:80"}, 200),
     ],
 )
@@ -175,6 +178,24 @@ def test_the_model_tells_its_facts_but_no_paths(client: TestClient) -> None:
     assert {"parameters", "multiply-adds", "mean IoU", "runs as"} <= {
         one["name"] for one in told["facts"]
     }
+
+
+def test_the_model_does_not_tell_where_the_files_of_its_training_are(tmp_path: Path) -> None:
+    options = {"classes": list(NAMES), "pairs": "/home/me/secret/pairs.tsv"}
+    run = make_run(
+        tmp_path,
+        "data.name=folder",
+        "data.root=/home/me/secret/voc",
+        "train.init_from=/home/me/secret/first",
+        "model.weights=/home/me/secret/resnet.safetensors",
+        f"data.options={json.dumps(options)}",
+    )
+    predictor = Predictor.from_run(run, device="cpu", precision="fp32")
+    with TestClient(create_app(predictor, LIMITS), base_url="http://127.0.0.1") as one:
+        told = one.get("/api/model")
+    assert told.status_code == 200
+    assert "secret" not in told.text
+    assert told.json()["recipe"]["data"]["options"]["pairs"] == "pairs.tsv"
 
 
 def test_examples_can_be_sent_back(client: TestClient) -> None:

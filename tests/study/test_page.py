@@ -8,11 +8,12 @@ import pytest
 
 from docs.make_studies import PAGE, PLACE, page
 from reconet.cli import main
+from reconet.places import short_path, short_paths, short_words
 from reconet.recipe import apply_overrides
 from reconet.recipes import find
 from reconet.study.grids import STUDIES
 from reconet.study.page import html, markdown
-from reconet.study.result import StudyResult, short_path, short_paths, short_words
+from reconet.study.result import StudyResult
 
 EMPTY = "## Rank\n\n<!-- study runs/study-rank-quick -->\n<!-- end -->\n"
 

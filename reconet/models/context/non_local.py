@@ -40,7 +40,7 @@ class NonLocalBlock(nn.Module):
     def forward(self, x_bchw: Tensor) -> Tensor:
         key_bdhw, value_bdhw = self.key(x_bchw), self.value(x_bchw)
         if self.subsample:
-            key_bdhw, value_bdhw = _maxima(key_bdhw), _maxima(value_bdhw)
+            key_bdhw, value_bdhw = maxima(key_bdhw), maxima(value_bdhw)
         y_bnd = self.attend(
             _by_position(self.query(x_bchw)), _by_position(key_bdhw), _by_position(value_bdhw)
         )
@@ -85,6 +85,6 @@ def _by_position(x_bdhw: Tensor) -> Tensor:
     return x_bdhw.flatten(2).transpose(1, 2)
 
 
-def _maxima(x_bdhw: Tensor) -> Tensor:
+def maxima(x_bdhw: Tensor) -> Tensor:
     """Over 2x2 cells; at an odd border, over what is there. (ceil_mode does not export.)"""
     return F.max_pool2d(F.pad(x_bdhw, (0, 1, 0, 1), value=float("-inf")), 2)
