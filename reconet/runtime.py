@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from reconet.cpu import bf16_works, make_bf16_safe
 from reconet.data import open_dataset
 from reconet.data.dataset import Colour
-from reconet.errors import RecipeError, pick, unknown
+from reconet.errors import CheckpointError, RecipeError, pick, unknown
 from reconet.inference import Forward
 from reconet.models.fold import fold_batchnorm
 from reconet.models.segmenter import Segmenter
@@ -167,8 +167,15 @@ def open_export(source: Path, device: torch.device) -> Network:
     """A file of `reconet export`, run on the CPU by the library that it was made for."""
     opened = open_file(source)
     about = opened.about
+
+    def forward(image_bchw: Tensor) -> Tensor:
+        (logits_bkij,) = opened(image_bchw)
+        if logits_bkij.ndim != 4 or logits_bkij.shape[1] != len(about.classes):
+            raise CheckpointError(f"{source} does not tell its {len(about.classes)} classes apart.")
+        return logits_bkij
+
     return Network(
-        forward=lambda image_bchw: opened(image_bchw)[0],
+        forward=forward,
         how=opened.how,
         recipe=about.recipe,
         classes=about.classes,

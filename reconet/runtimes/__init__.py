@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reconet.errors import CheckpointError, DataError, pick
+from reconet.errors import CheckpointError, DataError, first_line, pick
 from reconet.runtimes import onnx_file, openvino_file, program_file
 from reconet.runtimes.about import LABELS, LOGITS, About
 
@@ -43,7 +43,10 @@ class Opened:
     def __call__(self, image_bchw: Tensor) -> tuple[Tensor, ...]:
         """The outputs that it was opened for, where the picture is; computed on the CPU."""
         self._check(image_bchw)
-        said = self.run(image_bchw.cpu().numpy())
+        try:
+            said = self.run(image_bchw.cpu().numpy())
+        except Exception as error:  # each runtime has errors of its own
+            raise CheckpointError(f"{self.source} cannot be run: {first_line(error)}.") from error
         return tuple(torch.from_numpy(np.asarray(one)).to(image_bchw.device) for one in said)
 
     def _check(self, image_bchw: Tensor) -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -289,6 +290,29 @@ def test_what_a_strangers_export_says_of_itself_is_checked(
         open_file(path)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
+
+
+def test_an_export_with_fewer_names_than_scores_is_refused_in_use(
+    exported: dict[str, Path], tmp_path: Path
+) -> None:
+    model = onnx.load(exported["onnx"])
+    for entry in model.metadata_props:
+        if entry.key in ("classes", "palette"):
+            entry.value = json.dumps(json.loads(entry.value)[:-1])
+    path = tmp_path / "a.onnx"
+    onnx.save(model, path)
+    network = open_network(path, torch.device("cpu"))
+    with pytest.raises(CheckpointError, match="does not tell its 13 classes apart"):
+        network.forward(torch.zeros(1, 3, 64, 64, dtype=torch.uint8))
+
+
+def test_an_export_that_cannot_be_run_says_so_in_one_line(exported: dict[str, Path]) -> None:
+    def fail(image_bchw: object) -> Any:
+        raise ValueError("no kernel\nat line 7")
+
+    opened = replace(open_file(exported["onnx"]), run=fail)
+    with pytest.raises(CheckpointError, match=r"cannot be run: no kernel\.$"):
+        opened(torch.zeros(1, 3, 64, 64, dtype=torch.uint8))
 
 
 def test_an_export_that_disagrees_is_an_error() -> None:
