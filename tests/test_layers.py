@@ -13,7 +13,7 @@ ROWS = [
     {"recipe"},
     {"recipes"},
     {"data", "models"},
-    {"cpu", "losses", "world", "resampling", "figures"},
+    {"cpu", "environment", "losses", "world", "resampling", "figures"},
     {"protocol", "submit"},
     {"inference", "runtimes"},
     {"cost", "inside", "runtime"},

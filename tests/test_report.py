@@ -15,7 +15,7 @@ import torch
 from reconet import recipe as recipes
 from reconet.cli import main
 from reconet.data.dataset import IGNORE
-from reconet.engine.rundir import LOG
+from reconet.engine.rundir import LOG, STARTS, note_start
 from reconet.models.segmenter import build_model
 from reconet.models.trained import BEST, save_trained
 from reconet.recipe import Recipe, apply_overrides
@@ -35,6 +35,7 @@ from reconet.report.gather import Answers, Gathered, settings
 from reconet.report.markup import Markup, join, tag
 from reconet.report.matrix import matrix, mistakes, shares
 from reconet.report.pictures import VOID, WRONG, errors, view
+from reconet.world import World
 
 EVIL = '<script src="http://evil.example/x.js">alert("1")</script> & \'more\''
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
@@ -478,6 +479,26 @@ def test_a_browser_shows_it_and_complains_about_nothing(
 
     with Image.open(shot) as image:
         assert len(image.convert("RGB").getcolors(2**24) or []) > 50
+
+
+def test_the_report_tells_on_what_a_run_was_trained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make_run(tmp_path / "run", tiny(), best=False)
+    report(capsys, run)
+    assert "have not kept on what they were trained" in (run / "report.html").read_text()
+    world = World(rank=0, size=1, device=torch.device("cpu"))
+    note_start(run, 0, world)
+    note_start(run, 20, replace(world, size=2))
+    with (run / STARTS).open("a") as file:
+        file.write('{"kind": "start", "step": 30, "torch": "<b>bold</b>"}\n{"kind": "sta')
+    report(capsys, run)
+    text = (run / "report.html").read_text()
+    rows = re.findall(r"<tr>(.*?)</tr>", text.split("Trained on")[1], re.S)
+    assert len(rows) == 4
+    assert torch.__version__ in rows[1]
+    assert [re.findall(r"<td[^>]*>(.*?)</td>", row)[0] for row in rows[1:]] == ["0", "20", "30"]
+    assert "&lt;b&gt;bold" in rows[3]
 
 
 def test_the_report_changes_nothing_about_the_run(

@@ -19,7 +19,7 @@ from reconet.data.loader import Skipped, batches
 from reconet.engine.checkpoint import LAST, Progress, load_last, save_last
 from reconet.engine.display import Display
 from reconet.engine.memory import memory_mb, memory_warning
-from reconet.engine.rundir import Log, enter, locked
+from reconet.engine.rundir import Log, enter, locked, note_start
 from reconet.engine.setup import check_labels, check_precision, geometry, make_state, total_steps
 from reconet.engine.stop import StopSwitch, signals
 from reconet.engine.train import Step, agreed, train
@@ -116,6 +116,7 @@ class _Run:
         start = self.state.step
         if start < self.steps or self.progress.validated < self.steps:
             decide(self.world, self._check_room)
+            decide(self.world, lambda: note_start(self.directory, start, self.world))
             with signals(self.stop), self.display, self._tensorboard() as self.events:
                 self._go_on(start)
         if self.state.step == self.steps and self.world.leads:

@@ -2,6 +2,7 @@
 
 recipe.json        the resolved recipe
 log.jsonl          one JSON object a line: training figures and validations
+starts.jsonl       one for each start of the training: from which step, on what
 events…            the same for TensorBoard
 last.pt            training state
 best.safetensors   the network with the best validation
@@ -18,13 +19,15 @@ from typing import Any
 
 from reconet import recipe as recipes
 from reconet.engine.checkpoint import LAST
+from reconet.environment import environment
 from reconet.errors import OutputError, TrainingError
 from reconet.figures import plain
 from reconet.files import remove_strays, write_text
 from reconet.models.trained import BEST
 from reconet.recipe import Recipe
+from reconet.world import World
 
-LOG, LOCK = "log.jsonl", ".lock"
+LOG, STARTS, LOCK = "log.jsonl", "starts.jsonl", ".lock"
 # Where the files are and how many processes read them changes nothing about the result.
 MAY_CHANGE = frozenset({"data.root", "data.workers"})
 
@@ -89,16 +92,26 @@ class Log:
         write_text(self._path, "".join(_text(line) for line in kept))
 
     def write(self, **figures: Any) -> None:
-        try:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(_text(figures))
-        except OSError as error:
-            raise OutputError(f"cannot write {self._path}: {error.strerror}.") from error
+        _append(self._path, figures)
 
 
-def read_log(directory: Path) -> list[dict[str, Any]]:
+def note_start(directory: Path, step: int, world: World) -> None:
+    """Keep on what the training goes on from `step`."""
+    place = dict(environment(world.device))
+    _append(directory / STARTS, {"kind": "start", "step": step, "processes": world.size, **place})
+
+
+def _append(path: Path, line: dict[str, Any]) -> None:
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(_text(line))
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}.") from error
+
+
+def read_log(directory: Path, name: str = LOG) -> list[dict[str, Any]]:
     """The lines of a run's log; one that a crash has cut off or spoilt is left out."""
-    path = directory / LOG
+    path = directory / name
     text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
     return [line for line in map(_line, text.splitlines()) if line is not None]
 

@@ -12,10 +12,11 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
+from reconet.environment import environment
 from reconet.errors import RecipeError
 from reconet.files import check_file, write_text
 from reconet.report import sections
-from reconet.report.gather import Gathered, Tell, environment, gather
+from reconet.report.gather import Gathered, Tell, gather
 from reconet.report.markup import Markup, join, note, section, table, tag
 from reconet.report.style import page
 from reconet.world import World, joined
@@ -43,7 +44,8 @@ def write_report(
         ]
         if not world.leads:
             return None
-        write_text(path, make_page(gathered, _about(runs, out, pictures, world)))
+        about = _about(runs, out, pictures, world), _places(gathered)
+        write_text(path, make_page(gathered, *about))
         return path
 
 
@@ -72,11 +74,11 @@ def run_names(runs: Sequence[Path]) -> list[str]:
     return names
 
 
-def make_page(runs: Sequence[Gathered], about: Markup) -> str:
+def make_page(runs: Sequence[Gathered], *about: Markup) -> str:
     if len(runs) == 1:
-        return page(f"{runs[0].name} - reconet report", *_one(runs[0]), about)
+        return page(f"{runs[0].name} - reconet report", *_one(runs[0]), *about)
     title = f"{len(runs)} runs compared"
-    return page(f"{title} - reconet report", *_several(title, runs), about)
+    return page(f"{title} - reconet report", *_several(title, runs), *about)
 
 
 def _one(run: Gathered) -> list[Markup]:
@@ -161,3 +163,16 @@ def _about(runs: Sequence[Path], out: Path | None, pictures: int, world: World) 
         tag("p", "The same training once more:"),
         join(tag("code", line, class_="command") for line in again),
     )
+
+
+def _places(runs: Sequence[Gathered]) -> Markup:
+    """On what the runs were trained; old ones have not written it down."""
+    facts = ("step", "processes", "reconet", "torch", "processor", "GPU", "system")
+    rows = [
+        (run.name, *(str(start.get(fact, "-")) for fact in facts))
+        for run in runs
+        for start in run.starts
+    ]
+    if not rows:
+        return section("Trained on", note("these runs have not kept on what they were trained."))
+    return section("Trained on", table(("run", "from step", *facts[1:]), rows))

@@ -2,14 +2,11 @@
 
 import json
 import math
-import os
-import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -18,7 +15,7 @@ from pydantic_core import PydanticUndefined
 from reconet import recipe as recipes
 from reconet.data import open_split
 from reconet.data.dataset import Colour, Dataset, spread
-from reconet.engine.rundir import read_log
+from reconet.engine.rundir import STARTS, read_log
 from reconet.errors import ReconetError, TrainingError
 from reconet.evaluate import check_classes, evaluate
 from reconet.figures import benchmark_scores, score_figures
@@ -65,7 +62,8 @@ class Gathered:
     recipe: Recipe
     log: tuple[Mapping[str, Any], ...]
     answers: Answers | None
-    missing: tuple[str, ...] = field(default=())
+    missing: tuple[str, ...] = ()
+    starts: tuple[Mapping[str, Any], ...] = ()  # of its training: when, and on what
 
     @property
     def what(self) -> str:
@@ -118,6 +116,7 @@ def gather(run: Path, name: str, world: World, *, pictures: int, tell: Tell) -> 
         log=log,
         answers=answers,
         missing=tuple(missing),
+        starts=tuple(read_log(directory, STARTS)),
     )
 
 
@@ -179,35 +178,6 @@ def settings(recipe: Recipe) -> list[Setting]:
         changed = default is PydanticUndefined or _text(default) != text
         result.append(Setting(name, text, about, changed))
     return result
-
-
-def environment(device: torch.device) -> list[tuple[str, str]]:
-    """Where this report was made."""
-    from reconet import __version__
-
-    threads = f"{torch.get_num_threads()} threads of {os.cpu_count()} cores"
-    machine = [("processor", f"{_processor()}, {threads}")]
-    if device.type == "cuda":
-        machine.append(("GPU", f"{torch.cuda.get_device_name(device)}, CUDA {torch.version.cuda}"))
-    return [
-        ("reconet", __version__),
-        ("Python", platform.python_version()),
-        ("torch", str(torch.__version__)),
-        ("numpy", np.__version__),
-        ("OpenCV", str(cv2.__version__)),
-        ("system", platform.platform()),
-        *machine,
-        ("device", str(device)),
-    ]
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.machine())
 
 
 def _is_line(line: object) -> bool:

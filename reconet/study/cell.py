@@ -20,6 +20,7 @@ from reconet.data.dataset import Dataset
 from reconet.engine.checkpoint import LAST, run_weights
 from reconet.engine.run import run_training
 from reconet.engine.rundir import read_log
+from reconet.environment import environment
 from reconet.errors import ReconetError, TrainingError, first_line
 from reconet.evaluate import evaluate
 from reconet.figures import score_figures
@@ -28,7 +29,6 @@ from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.trained import put_weights
 from reconet.protocol import Protocol
 from reconet.recipe import Recipe
-from reconet.report.gather import environment
 from reconet.study.spectrum import Spectrum, spectrum
 from reconet.world import World, pick_device
 

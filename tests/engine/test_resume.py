@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from reconet.engine.rundir import STARTS, read_log
 from tests.engine.launch import (
     assert_same_run,
     command,
@@ -39,6 +40,10 @@ def test_a_run_that_was_killed_at_random_ends_in_the_same_bits(
         kill_when(process, killed, int(step))
     run(command(killed, *more, "--resume"))
     assert_same_run(tmp_path / "straight", killed)
+    starts = read_log(killed, STARTS)
+    assert [start["step"] for start in starts] == sorted(start["step"] for start in starts)
+    assert len(starts) == 3
+    assert all(start["processes"] == 1 and start["torch"] for start in starts)
 
 
 def test_two_processes_that_were_killed_end_in_the_same_bits(tmp_path: Path) -> None:
