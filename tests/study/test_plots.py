@@ -47,7 +47,8 @@ def found(variant: str, *, rank: int = 0, macs: int = 10**9) -> Row:
 
 
 def points(line: Line2D) -> list[list[float]]:
-    return np.asarray(line.get_xydata()).tolist()
+    found: list[list[float]] = np.asarray(line.get_xydata()).tolist()
+    return found
 
 
 def result(study: str, *rows: Row) -> StudyResult:
