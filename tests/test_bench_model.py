@@ -62,6 +62,9 @@ def test_a_wrong_option_is_one_line(
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings(
+    "ignore:.*script_method.*:DeprecationWarning"
+)  # by torch.compile itself
 def test_every_way_runs_or_says_why_not(tmp_path: Path) -> None:
     results = bench_model(load_trained(tiny_run(tmp_path)), size=(64, 96), rounds=1)
     assert sorted(r.way for r in results) == sorted(WAYS)

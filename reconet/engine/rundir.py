@@ -25,6 +25,7 @@ from reconet.figures import plain
 from reconet.files import remove_strays, write_text
 from reconet.models.trained import BEST
 from reconet.recipe import Recipe
+from reconet.sheet import NAME as SHEET
 from reconet.world import World
 
 LOG, STARTS, LOCK = "log.jsonl", "starts.jsonl", ".lock"
@@ -54,7 +55,7 @@ def locked(directory: Path) -> Iterator[None]:
 def enter(directory: Path, recipe: Recipe, *, resume: bool) -> bool:
     """Start a run, or go on with it: True if there is a checkpoint to go on from."""
     path = directory / recipes.FILE
-    for name in (recipes.FILE, LOG, LAST, BEST):
+    for name in (recipes.FILE, LOG, LAST, BEST, SHEET):
         remove_strays(directory / name)
     if path.exists() and not (directory / LAST).exists() and not read_log(directory):
         recipes.write(recipe, path)  # a start that failed has left nothing to lose

@@ -14,7 +14,13 @@ FAST, SLOW = 12, 700  # of each of 18 kinds
 def fuzz(kinds: list[str], seed: int, count: int) -> None:
     words = [sys.executable, "-m", "tests.fuzz.child", ",".join(kinds), str(seed), str(count)]
     done = subprocess.run(
-        words, env=ENVIRONMENT, capture_output=True, text=True, timeout=280, check=False
+        words,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        errors="replace",  # C libraries quote the damaged bytes
+        timeout=280,
+        check=False,
     )
     assert done.returncode == 0, f"the reader itself died: {done.returncode} {done.stderr[-2000:]}"
     findings = [line for line in done.stdout.splitlines() if not line.startswith("done")]
