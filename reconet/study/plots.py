@@ -133,19 +133,35 @@ def cost(result: StudyResult) -> Figure | None:
         return None
     figure = Figure(figsize=(8, 5), dpi=130, layout="constrained")
     axes = figure.add_subplot()
-    for row in rows:
+    points = [(r.cells[0].macs / 1e9, 100 * r.score.mean) for r in rows if r.score is not None]
+    for row, point, offset in zip(rows, points, _beside(points), strict=True):
         assert row.score is not None
-        point = (row.cells[0].macs / 1e9, 100 * row.score.mean)
         colour = ACCENT if row.variant == "reconet" else OTHER
         half = None if row.score.half_width is None else 100 * row.score.half_width
         axes.errorbar(*point, yerr=half, fmt="o", color=colour, alpha=0.8, elinewidth=0.6)
         axes.annotate(
-            _plain(row.variant), point, xytext=(5, 4), textcoords="offset points", fontsize=8
+            _plain(row.variant), point, xytext=(5, offset), textcoords="offset points", fontsize=8
         )
     axes.set(xlabel="MACs of one crop, G", ylabel="mIoU %")
     axes.margins(x=0.12)
     axes.grid(True, alpha=0.3)
     return figure
+
+
+def _beside(points: Sequence[tuple[float, float]]) -> list[float]:
+    """How far above each point its name goes, so that names of neighbours are not on each other."""
+    wide, high = (max(p[axis] for p in points) - min(p[axis] for p in points) for axis in (0, 1))
+    text = (0.14 * (wide or 1), 0.035 * (high or 1))  # of a name, in units of the axes
+    placed: list[tuple[float, float]] = []
+    offsets: list[float] = []
+    for x, y in points:
+        for offset in (4, -10, 14, -20, 24):
+            at = (x, y + offset / 300 * (high or 1))  # the axes are some 300 points high
+            if not any(abs(at[0] - a) < text[0] and abs(at[1] - b) < text[1] for a, b in placed):
+                break
+        placed.append(at)
+        offsets.append(offset)
+    return offsets
 
 
 def _draw(axes: Axes, points: Sequence[tuple[float, float]], index: int, factor: float) -> Any:

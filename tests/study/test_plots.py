@@ -89,3 +89,11 @@ def test_what_has_nothing_to_show_is_not_drawn() -> None:
     assert figures(result("rank", empty)) == {}
     assert "spectrum" not in figures(result("contexts", found("fcn")))
     assert "cost" in figures(result("contexts", found("fcn")))
+
+
+def test_names_of_neighbours_are_not_on_each_other() -> None:
+    figure = cost(result("contexts", found("one"), found("two"), found("far", macs=9 * 10**9)))
+    assert figure is not None
+    one, two, far = (text.get_position()[1] for text in figure.axes[0].texts)
+    assert one != two
+    assert far == one
