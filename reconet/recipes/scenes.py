@@ -68,8 +68,8 @@ def study_quick() -> Recipe:
             "data.base_size=64",
             "data.options.size=[64, 64]",
             "data.options.val=100",
-            # With so few steps faster learning wins: of 0.06, 0.1, 0.2 and 0.3 the best for a head
-            # with a reduction was 0.3, for a bare classifier 0.1.
+            # A compromise, best for neither: a head with a reduction learnt most at 0.3, a bare
+            # classifier at 0.1 (docs/studies.md has all rates that were tried).
             "optim.lr=0.2",
             "train.steps=300",
             "train.eval_every=75",
