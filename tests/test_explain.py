@@ -24,7 +24,7 @@ from reconet.models.trained import BEST, load_trained, save_trained
 from reconet.predict import Predictor
 from reconet.recipe import Recipe, apply_overrides
 from reconet.recipes import find as find_recipe
-from tests.test_report import Page
+from tests.pages import Page
 
 CLASSES = tuple(f"class {number}" for number in range(3))
 EVIL = '<script>alert("1")</script>'

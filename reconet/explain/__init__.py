@@ -23,7 +23,7 @@ from reconet.files import check_folder, write_bytes, write_text
 from reconet.inside import look_inside, reconstruction, shown
 from reconet.models.context.reconet import RecoNet
 from reconet.models.layers import resize
-from reconet.models.trained import load_trained
+from reconet.models.trained import Trained, load_trained
 from reconet.report.markup import Markup
 from reconet.world import pick_device
 
@@ -63,25 +63,15 @@ def explain_picture(
     else:
         check_folder(out, is_explanation)
     trained = load_trained(run)
-    model = trained.model.to(pick_device(device))
-    with_ranks = isinstance(model.context, RecoNet)
+    with_ranks = isinstance(trained.model.context, RecoNet)
     _check_options(trained.recipe.model.context, with_ranks, ranks, point)
     found = source.find(picture, trained.recipe, trained.classes, root)
-    seen_bchw = shown(found.image_hwc, trained.recipe).to(pick_device(device))
-    with torch.no_grad():
-        said_bkij = model.coarse(seen_bchw)
-        size = (found.image_hwc.shape[0], found.image_hwc.shape[1])
-        said_hw = resize(said_bkij, size).argmax(1)[0].byte().cpu().numpy()
-    scene = Scene(trained=trained, source=found, seen_bchw=seen_bchw, said_hw=said_hw)
+    scene = _asked(trained, found, pick_device(device))
     figures, values, parts, findings = (
         _ranks(scene, ranks or str(MOST_RANKS)) if with_ranks else _other(scene, point)
     )
     directory = out or run_directory / "explain" / source.folder_name(found.name)
-    options = ["--ranks", ranks] if ranks is not None else []
-    if point is not None:
-        options += ["--point", "{:g},{:g}".format(*point)]
-    command = shlex.join(["reconet", "explain", str(run), picture, *options])
-    text = page.frame(found.name, lead(scene), parts, command)
+    text = page.frame(found.name, lead(scene), parts, _command(run, picture, ranks, point))
     write_text(directory / PAGE, text)  # first: a folder left half written can be written again
     for name, png in figures.items():
         write_bytes(directory / name, png)
@@ -92,6 +82,24 @@ def explain_picture(
         | {"right": scene.right()}
         | values,
     )
+
+
+def _asked(trained: Trained, found: source.Source, device: torch.device) -> Scene:
+    """What the network says of a picture."""
+    model = trained.model.to(device)
+    seen_bchw = shown(found.image_hwc, trained.recipe).to(device)
+    size = (found.image_hwc.shape[0], found.image_hwc.shape[1])
+    with torch.no_grad():
+        said_hw = resize(model.coarse(seen_bchw), size).argmax(1)[0].byte().cpu().numpy()
+    return Scene(trained=trained, source=found, seen_bchw=seen_bchw, said_hw=said_hw)
+
+
+def _command(run: Path, picture: str, ranks: str | None, point: tuple[float, float] | None) -> str:
+    """That makes the same page again."""
+    options = ["--ranks", ranks] if ranks is not None else []
+    if point is not None:
+        options += ["--point", "{:g},{:g}".format(*point)]
+    return shlex.join(["reconet", "explain", str(run), picture, *options])
 
 
 def _check_options(
