@@ -61,14 +61,14 @@ bench: $(READY)
 	@$(BIN)/reconet bench data
 
 docs: $(READY)
-	@$(BIN)/python -m docs.make_contexts
-	@$(BIN)/python -m docs.make_scale
-	@$(BIN)/python -m docs.make_tour
+	@$(BIN)/python -m tools.make_contexts
+	@$(BIN)/python -m tools.make_scale
+	@$(BIN)/python -m tools.make_tour
 
 # An hour on two cores the first time; then only the page and its figures are made anew.
 studies: $(READY)
 	@for study in components rank contexts attention; do $(BIN)/reconet study $$study --quick || exit 1; done
-	@$(BIN)/python -m docs.make_studies
+	@$(BIN)/python -m tools.make_studies
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

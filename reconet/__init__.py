@@ -7,20 +7,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from reconet.inference.predictor import Prediction as Prediction
+    from reconet.inference.predictor import Predictor as Predictor
     from reconet.models.context import CONTEXTS as CONTEXTS
     from reconet.models.features import Logits as Logits
     from reconet.models.segmenter import Segmenter as Segmenter
     from reconet.models.segmenter import create_model as create_model
-    from reconet.predict import Prediction as Prediction
-    from reconet.predict import Predictor as Predictor
 
 __version__ = "0.1.0"
 
 _HOME = {
     "CONTEXTS": "reconet.models.context",
     "Logits": "reconet.models.features",
-    "Prediction": "reconet.predict",
-    "Predictor": "reconet.predict",
+    "Prediction": "reconet.inference.predictor",
+    "Predictor": "reconet.inference.predictor",
     "Segmenter": "reconet.models.segmenter",
     "create_model": "reconet.models.segmenter",
 }

@@ -17,8 +17,8 @@ from reconet.engine.checkpoint import load_last, run_weights
 from reconet.engine.run import run_training
 from reconet.engine.setup import make_state
 from reconet.models.trained import load_trained
-from reconet.recipe import read
-from reconet.world import World
+from reconet.recipes.storage import read_recipe
+from reconet.system.distributed import World
 
 FILES = Path(__file__).parent / "files"
 RELEASES = sorted(path.name for path in FILES.iterdir())
@@ -51,7 +51,7 @@ def test_a_network_of_an_old_release_says_what_it_said(release: str) -> None:
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_training_of_an_old_release_goes_on(release: str, tmp_path: Path) -> None:
     shutil.copytree(FILES / release, tmp_path / "run")
-    recipe = read(tmp_path / "run" / "recipe.json")
+    recipe = read_recipe(tmp_path / "run" / "recipe.json")
     trained = load_trained(FILES / release)
     state = make_state(recipe, len(trained.classes), WORLD, fresh=False)
     progress = load_last(tmp_path / "run" / "last.pt", state)

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from docs.make_contexts import PAGE, needs, page, read_docstring
-from docs.make_scale import PAGE as SCALE_PAGE
-from docs.make_scale import page as scale_page
-from docs.make_tour import LINK
-from docs.make_tour import PAGE as TOUR
-from docs.make_tour import page as tour_page
 from reconet.cli import main
 from reconet.models.context import CONTEXTS
-from reconet.recipe import apply_overrides
-from reconet.recipes import find
+from reconet.recipes import find_recipe
+from reconet.recipes.overrides import apply_overrides
+from tools.make_contexts import PAGE, needs, page, read_docstring
+from tools.make_scale import PAGE as SCALE_PAGE
+from tools.make_scale import page as scale_page
+from tools.make_tour import LINK
+from tools.make_tour import PAGE as TOUR
+from tools.make_tour import page as tour_page
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -64,7 +64,7 @@ def test_trainings_have_recipes_and_settings_that_exist(page: Path) -> None:
     for words in commands(page, "train"):
         if Path(words[2]).parts[0] != "runs":
             settings = [words[i + 1] for i, word in enumerate(words) if word == "--set"]
-            recipe = apply_overrides(find(words[2]), settings)
+            recipe = apply_overrides(find_recipe(words[2]), settings)
             assert recipe.model.context in CONTEXTS
 
 
@@ -114,7 +114,7 @@ def test_the_tour_links_the_lines_that_define_what_it_names() -> None:
 
 def test_a_name_that_is_gone_stops_the_tour() -> None:
     with pytest.raises(SystemExit, match="links nowhere, which"):
-        tour_page("[`nowhere`](../reconet/losses.py#L1)")
+        tour_page("[`nowhere`](../reconet/models/losses.py#L1)")
 
 
 def test_every_context_names_its_paper_with_the_year_and_its_idea() -> None:

@@ -18,14 +18,15 @@ import torch
 from safetensors.torch import save_file
 
 from reconet.cli import main
-from reconet.data.images import read_image, read_mat
-from reconet.data.instances import Drawing
-from reconet.data.prepare_coco import plan_coco
+from reconet.data.images.read import read_image, read_mat
+from reconet.data.prepare.coco import plan_coco
+from reconet.data.prepare.instances import Drawing
 from reconet.engine.checkpoint import run_weights
 from reconet.errors import CheckpointError, DataError
 from reconet.models.trained import load_trained
-from reconet.recipe import dump, override
-from reconet.recipes import find
+from reconet.recipes import find_recipe
+from reconet.recipes.overrides import override
+from reconet.recipes.storage import dump_recipe
 from tests.engine.launch import ENVIRONMENT
 
 PACKAGE = Path(__file__).parent.parent / "reconet"
@@ -128,8 +129,13 @@ def test_a_bit_that_flipped_on_disk_is_noticed(tmp_path: Path) -> None:
 
 
 def trained_file(path: Path, **changes: str) -> Path:
-    recipe = override(find("scenes/tiny"), "model.aux", "false")
-    metadata = {"format": "1", "recipe": dump(recipe), "classes": '["a"]', "palette": "[[1, 2, 3]]"}
+    recipe = override(find_recipe("scenes/tiny"), "model.aux", "false")
+    metadata = {
+        "format": "1",
+        "recipe": dump_recipe(recipe),
+        "classes": '["a"]',
+        "palette": "[[1, 2, 3]]",
+    }
     save_file({"w": torch.zeros(3)}, path, metadata | {"step": "1", "score": "{}"} | changes)
     return path
 
@@ -160,10 +166,10 @@ def test_metadata_of_strangers_is_checked(
 
 
 def test_a_small_file_cannot_ask_for_a_huge_network(tmp_path: Path) -> None:
-    recipe = find("voc12/reconet_r101")
+    recipe = find_recipe("voc12/reconet_r101")
     for change in ("model.width=16", "model.rank=32768", "data.crop=32768"):
         recipe = override(recipe, *change.split("="))
-    path = trained_file(tmp_path / "a.safetensors", recipe=dump(recipe))
+    path = trained_file(tmp_path / "a.safetensors", recipe=dump_recipe(recipe))
     with pytest.raises(CheckpointError, match="asks for a larger one"):
         load_trained(path)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from reconet.cli.common import Device, Json, parse_size
-from reconet.cli.shown import busy, print_result
+from reconet.cli.output import busy, print_result
 
 
 def module(
@@ -36,8 +36,8 @@ def module(
       reconet bench module --core nonlocal --core emanet --plot cores.png
       reconet bench module --rank 16 --size 64x128 --json
     """
-    from reconet import tables_bench
-    from reconet.bench import bench_module, smaller_than_reconet
+    from reconet.bench.modules import bench_module, smaller_than_reconet
+    from reconet.cli.tables import bench as tables_bench
 
     height, width = parse_size(size)
     with busy("measuring, some minutes ..."):
@@ -56,7 +56,7 @@ def module(
         "smaller_than_reconet": remarks,
     }
     if plot is not None:
-        from reconet.bench_plot import plot_module
+        from reconet.bench.plot import plot_module
 
         plot_module(results, title, plot)
     print_result(values, [tables_bench.bench_table(title, results, remarks)], as_json)
@@ -75,8 +75,8 @@ def data(
       reconet bench data
       reconet bench data --rounds 9 --json
     """
-    from reconet import tables_bench
-    from reconet.bench_data import bench_data
+    from reconet.bench.data import bench_data
+    from reconet.cli.tables import bench as tables_bench
 
     with busy("measuring, about a minute ..."):
         results = bench_data(rounds=rounds)
@@ -99,8 +99,8 @@ def train(
       reconet bench train
       reconet bench train --backbone resnet18 --batch 8 --json
     """
-    from reconet import tables_bench
-    from reconet.bench_train import bench_train
+    from reconet.bench.train import bench_train
+    from reconet.cli.tables import bench as tables_bench
 
     with busy("measuring, some minutes ..."):
         results = bench_train(backbone=backbone, size=size, batch=batch, steps=steps, device=device)
@@ -128,8 +128,8 @@ def evaluate(
       reconet bench evaluate
       reconet bench evaluate --backbone resnet50 --rounds 5 --json
     """
-    from reconet import tables_bench
-    from reconet.bench_evaluate import bench_evaluate
+    from reconet.bench.evaluate import bench_evaluate
+    from reconet.cli.tables import bench as tables_bench
 
     with busy("measuring, a minute or two ..."):
         results = bench_evaluate(backbone=backbone, crop=crop, rounds=rounds)
@@ -173,8 +173,8 @@ def model(
     """
     import torch
 
-    from reconet import tables_bench
-    from reconet.bench_model import bench_model, fresh
+    from reconet.bench.model import bench_model, fresh
+    from reconet.cli.tables import bench as tables_bench
     from reconet.models.context import CONTEXTS
     from reconet.models.trained import load_trained
 

@@ -9,7 +9,7 @@ import typer
 from reconet.errors import RecipeError, pick
 
 if TYPE_CHECKING:
-    from reconet.recipe import Recipe
+    from reconet.recipes.schema import Recipe
 
 RecipeName = Annotated[
     str, typer.Argument(metavar="RECIPE", help="A name of `reconet recipes`, or a saved recipe.")
@@ -50,10 +50,10 @@ UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**
 
 def resolve(name: str, settings: list[str] | None) -> "Recipe":
     """A recipe by its name or file, with --set applied."""
-    from reconet.recipe import apply_overrides
-    from reconet.recipes import find
+    from reconet.recipes import find_recipe
+    from reconet.recipes.overrides import apply_overrides
 
-    return apply_overrides(find(name), settings or [])
+    return apply_overrides(find_recipe(name), settings or [])
 
 
 def parse_size(text: str) -> tuple[int, int]:

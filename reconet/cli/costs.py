@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from reconet.cli.common import Json, Set, parse_size, resolve
-from reconet.cli.shown import print_result
+from reconet.cli.output import print_result
 from reconet.errors import RecipeError, pick
 
 DEFAULT = "voc12/reconet_r101"
@@ -50,12 +50,12 @@ def cost(
       reconet cost --set model.rank=32 --json
       reconet cost --paper                               the paper's tables, recomputed
     """
-    from reconet import tables_bench
+    from reconet.cli.tables import bench as tables_bench
 
     if paper:
         if recipe or settings or model or size or classes:
             raise RecipeError("--paper prints fixed tables; it goes with --json only.")
-        from reconet.cost_paper import head_costs, paper_claims, paper_rows
+        from reconet.cost.paper import head_costs, paper_claims, paper_rows
 
         rows, heads = paper_rows(), head_costs()
         claims = paper_claims(rows, heads)
@@ -70,7 +70,7 @@ def cost(
         )
         return
 
-    from reconet.cost import recipe_costs
+    from reconet.cost.counter import recipe_costs
     from reconet.data import DATASETS
 
     resolved = resolve(recipe or DEFAULT, settings)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reconet.cli.common import Json, Set
-from reconet.cli.shown import bar, print_json, print_result
+from reconet.cli.output import bar, print_json, print_result
 
 if TYPE_CHECKING:
     from reconet.data.check_report import Problem
@@ -30,7 +30,7 @@ def list_(as_json: Json = False) -> None:
       reconet data list
       reconet data list --json
     """
-    from reconet import tables
+    from reconet.cli.tables import results as tables
     from reconet.data import DATASETS
 
     infos = {name: kind.info for name, kind in DATASETS.items()}
@@ -117,9 +117,9 @@ def check(
       reconet data check scenes --sheet scenes.png
       reconet data check folder --root /data/mine --set 'data.options.classes=["cell","wall"]'
     """
-    from reconet import tables
+    from reconet.cli.tables import results as tables
     from reconet.data.check import check as run_check
-    from reconet.data.draw import contact_sheet
+    from reconet.data.images.draw import contact_sheet
 
     splits, absent, broken = _splits(name, root, settings, split)
     with bar("check") as shown:
@@ -149,7 +149,8 @@ def _splits(
     from reconet.data.check import ALL
     from reconet.data.check_report import Problem
     from reconet.errors import AbsentError, DataError, pick
-    from reconet.recipe import Data, Recipe, Train, apply_overrides
+    from reconet.recipes.overrides import apply_overrides
+    from reconet.recipes.schema import Data, Recipe, Train
 
     kind = pick(DATASETS, name, "dataset")
     base = Recipe(data=Data(name=name, root=root), train=Train(steps=1))

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from reconet.cli.common import Device, Json, Root, Run
-from reconet.cli.shown import bar, busy, print_result
+from reconet.cli.output import bar, busy, print_result
 from reconet.errors import RecipeError
 
 
@@ -101,7 +101,7 @@ def prune(
       reconet prune runs/first --rank 4,8,16 --out runs/pruned --json
       reconet train runs/voc-rank32/recipe.json --out runs/tuned
     """
-    from reconet import tables
+    from reconet.cli.tables import results as tables
     from reconet.prune import prune_run
 
     wanted = _ranks(rank)

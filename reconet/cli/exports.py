@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from reconet.cli.common import Json, Root, Run
-from reconet.cli.shown import bar, note, print_result
+from reconet.cli.output import bar, note, print_result
 from reconet.errors import RecipeError
 
 
@@ -64,7 +64,7 @@ def export(
     if options and not int8:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in options)
         raise RecipeError(f"only with --int8: {names}.")
-    from reconet import tables
+    from reconet.cli.tables import results as tables
     from reconet.export import Int8
     from reconet.export import export as export_network
 
@@ -105,7 +105,7 @@ def share(
       reconet share runs/voc --out shared/voc --licence apache-2.0
       reconet share runs/voc --out shared/voc --push somebody/reconet-voc
     """
-    from reconet.share import check_hub_id, push_folder, write_folder
+    from reconet.export.share import check_hub_id, push_folder, write_folder
 
     if push is not None:
         check_hub_id(push)

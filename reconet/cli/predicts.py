@@ -18,10 +18,10 @@ from reconet.cli.common import (
     eval_settings,
     parse_amount,
 )
-from reconet.cli.shown import bar, note, print_result
+from reconet.cli.output import bar, note, print_result
 
 if TYPE_CHECKING:
-    from reconet.predictions import Outcome
+    from reconet.inference.folder import Outcome
 
 LEAST = 2**26  # bytes: less is no room for a network
 
@@ -79,8 +79,8 @@ def predict(
     """
     settings = eval_settings(scales, flip, mode, relative_to)
     budget = parse_amount(memory, "--memory", LEAST)
-    from reconet.predictions import Wanted, predict_files
-    from reconet.recipe import apply_overrides
+    from reconet.inference.folder import Wanted, predict_files
+    from reconet.recipes.overrides import apply_overrides
 
     with bar("predict") as shown:
         outcome = predict_files(
@@ -97,7 +97,7 @@ def predict(
         )
     if outcome is None:  # another process reports
         return
-    from reconet import tables
+    from reconet.cli.tables import results as tables
 
     print_result(outcome.as_dict(), tables.prediction_tables(outcome), as_json)
     _tell(outcome)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from reconet.cli.common import Json, RecipeName, Set, resolve
-from reconet.cli.shown import print_json
+from reconet.cli.output import print_json
 
 
 def recipes(as_json: Json = False) -> None:
@@ -48,7 +48,8 @@ def show(
       reconet show ade20k/reconet_r50 --set model.weights=resnet50s.safetensors --check
       reconet show scenes/reconet --set train.epochs=2 --out short.json
     """
-    from reconet import recipe as recipes_
+    from reconet.recipes.schema import list_settings
+    from reconet.recipes.storage import dump_recipe, write_recipe
 
     resolved = resolve(recipe, settings)
     if check:
@@ -66,12 +67,12 @@ def show(
             )
         print(about, file=sys.stderr)
     if out is not None:
-        recipes_.write(resolved, out)
+        write_recipe(resolved, out)
         print(f"# written to {out}", file=sys.stderr)
     if as_json:
-        print(recipes_.dump(resolved))
+        print(dump_recipe(resolved))
         return
-    lines = list(recipes_.settings(resolved))
+    lines = list(list_settings(resolved))
     values = [f"{name}={_as_setting(value)}" for name, value, _ in lines]
     width = min(48, max(map(len, values)))
     for value, (_, _, about) in zip(values, lines, strict=True):

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from reconet.cli.common import Device
-from reconet.cli.shown import busy
+from reconet.cli.output import busy
 
 
 def report(

@@ -21,7 +21,7 @@ from reconet.cli.common import (
     eval_settings,
     resolve,
 )
-from reconet.cli.shown import bar, print_result
+from reconet.cli.output import bar, print_result
 from reconet.errors import TrainingError
 
 
@@ -90,9 +90,9 @@ def evaluate(
       torchrun --nproc-per-node 8 -m reconet evaluate runs/voc --json
     """
     settings = eval_settings(scales, flip, mode, relative_to)
-    from reconet import tables
-    from reconet.evaluate import evaluate_run
-    from reconet.recipe import apply_overrides
+    from reconet.cli.tables import results as tables
+    from reconet.evaluation.evaluate import evaluate_run
+    from reconet.recipes.overrides import apply_overrides
 
     with bar("evaluate") as shown:
         result = evaluate_run(
@@ -111,9 +111,9 @@ def evaluate(
 
 def _directory(recipe: str, resume: bool) -> Path:
     """Where a run goes if --out does not say."""
-    from reconet.recipe import FILE
+    from reconet.system.run_files import RECIPE
 
-    if resume and (Path(recipe) / FILE).is_file():
+    if resume and (Path(recipe) / RECIPE).is_file():
         return Path(recipe)
     if resume:
         raise TrainingError("--resume needs --out, the run directory to go on with.")

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from reconet.cli.common import Device, Network, Precision, parse_amount
-from reconet.cli.shown import busy
+from reconet.cli.output import busy
 from reconet.errors import MissingExtraError
 
 
@@ -49,7 +49,7 @@ def serve(
         from reconet.serve.uploads import Limits
     except ModuleNotFoundError as error:
         raise MissingExtraError("serve", "reconet serve") from error
-    from reconet.predict import Predictor
+    from reconet.inference.predictor import Predictor
 
     limits = Limits(upload_bytes=upload_bytes, pixels=pixels, waiting=queue)
     with listen(host, port) as listener:  # before the network is read: a taken port is soon said

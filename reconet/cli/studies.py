@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from reconet.cli.common import Device, Json, Set, resolve
-from reconet.cli.shown import bar, print_result
+from reconet.cli.output import bar, print_result
 from reconet.errors import RecipeError
 
 FULL, QUICK = "scenes/study", "scenes/study_quick"
@@ -68,7 +68,7 @@ def study(
     if name is None:
         _list_studies(show, as_json)
         return
-    from reconet import tables
+    from reconet.cli.tables import results as tables
     from reconet.study.grid import Tell
     from reconet.study.page import markdown as as_markdown
     from reconet.study.result import as_dict
@@ -104,7 +104,7 @@ def study(
 
 def _list_studies(show: bool, as_json: bool) -> None:
     """What there is to name, when nothing was named."""
-    from reconet import tables
+    from reconet.cli.tables import results as tables
     from reconet.study.grids import STUDIES
 
     if not show:

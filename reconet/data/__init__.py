@@ -1,131 +1,23 @@
-"""Datasets, by name. To add one: write a file here, and add one entry to DATASETS.
+"""Datasets: images and labels, by name.
 
-tests/data/test_datasets.py then checks it on its own; nothing else needs to know the new name.
+registry.py      every dataset by name; open_dataset() is the door
+sets/            one file per dataset
+scenes/          the built-in dataset: generated images in which context decides
+prepare/         conversions that some datasets need, once
+images/          read, write and draw images
+dataset.py       what a dataset is to the rest of the package
+labels.py        from the values in a mask to class numbers
+layout.py        find files in the folder of a dataset
+names.py         class names and palettes that datasets share
+options.py       check the options of one dataset
+transforms.py    random scale, crop and flip
+order.py         which image goes where, as a function of (seed, step)
+loader.py        batches, read and augmented by worker processes
+check.py         look for mistakes in a dataset before a training does
+check_report.py  what the check found, as text and JSON
+parallel.py      one function over many items, in several processes
 """
 
-import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from reconet.data.registry import DATASETS, dataset_root, open_dataset, open_split, prepare_dataset
 
-from reconet.data import (
-    ade20k,
-    builtin,
-    camvid,
-    cityscapes,
-    coco,
-    cocostuff,
-    folder,
-    pcontext,
-    siftflow,
-    voc12,
-)
-from reconet.data.dataset import Dataset, DatasetInfo
-from reconet.data.prepare import Plan, Prepared, Progress, run
-from reconet.data.prepare_coco import plan_coco
-from reconet.data.prepare_pcontext import plan_pcontext
-from reconet.data.prepare_voc12 import plan_voc12
-from reconet.errors import AbsentError, RecipeError, pick, unknown
-from reconet.recipe import Data
-
-ROOT_VARIABLE = "RECONET_DATA"
-
-Open = Callable[[Path, str, Mapping[str, object]], Dataset]
-
-
-@dataclass(frozen=True, kw_only=True)
-class DatasetKind:
-    info: DatasetInfo
-    open: Open  # root, split, options
-    prepare: Callable[[Path, Path | None], Plan] | None = None  # root, source
-    needs_root: bool = True
-    folder: str | None = None  # under $RECONET_DATA, where it is not the name
-
-
-def without_options(opened: Callable[[Path, str], Dataset]) -> Open:
-    def open_dataset(root: Path, split: str, options: Mapping[str, object]) -> Dataset:
-        if options:
-            raise unknown("option data.options", min(options), ())
-        return opened(root, split)
-
-    return open_dataset
-
-
-DATASETS: dict[str, DatasetKind] = {
-    "voc12": DatasetKind(
-        info=voc12.INFO, open=without_options(voc12.open_voc12), prepare=plan_voc12
-    ),
-    "pcontext": DatasetKind(
-        info=pcontext.INFO_60, open=without_options(pcontext.open_pcontext), prepare=plan_pcontext
-    ),
-    "pcontext59": DatasetKind(
-        info=pcontext.INFO_59,
-        open=without_options(pcontext.open_pcontext59),
-        prepare=plan_pcontext,
-        folder="pcontext",
-    ),
-    "cocostuff": DatasetKind(info=cocostuff.INFO, open=without_options(cocostuff.open_cocostuff)),
-    "ade20k": DatasetKind(info=ade20k.INFO, open=without_options(ade20k.open_ade20k)),
-    "siftflow": DatasetKind(info=siftflow.INFO, open=without_options(siftflow.open_siftflow)),
-    "cityscapes": DatasetKind(
-        info=cityscapes.INFO, open=without_options(cityscapes.open_cityscapes)
-    ),
-    "coco": DatasetKind(info=coco.INFO, open=without_options(coco.open_coco), prepare=plan_coco),
-    "camvid": DatasetKind(info=camvid.INFO, open=without_options(camvid.open_camvid)),
-    "folder": DatasetKind(info=folder.INFO, open=folder.open_folder),
-    "scenes": DatasetKind(info=builtin.INFO, open=builtin.open_scenes, needs_root=False),
-}
-
-
-def open_dataset(
-    name: str,
-    split: str,
-    root: Path | str | None = None,
-    options: Mapping[str, object] | None = None,
-) -> Dataset:
-    """Open one split of a dataset, e.g. open_dataset("voc12", "val", "/data/voc")."""
-    kind = pick(DATASETS, name, "dataset")
-    if split not in kind.info.splits:
-        raise unknown(f"split of {name}", split, kind.info.splits)
-    return kind.open(dataset_root(name, root), split, options or {})
-
-
-def open_split(data: Data, split: str, root: Path | str | None = None) -> Dataset:
-    """A split of a recipe's dataset, which may be at another root than the recipe says."""
-    return open_dataset(data.name, split, root or data.root, data.options)
-
-
-def prepare_dataset(
-    name: str,
-    root: Path | str | None = None,
-    *,
-    source: Path | str | None = None,
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> Prepared:
-    """Convert what a dataset needs converted; `source` is where, if not near the root."""
-    kind = pick(DATASETS, name, "dataset")
-    if kind.prepare is None:
-        able = ", ".join(key for key, other in DATASETS.items() if other.prepare)
-        raise RecipeError(f"{name} is read as it is: nothing to prepare. Only {able} need it.")
-    plan = kind.prepare(dataset_root(name, root), None if source is None else _path(source))
-    return run(plan, workers, progress)
-
-
-def dataset_root(name: str, root: Path | str | None = None) -> Path:
-    """The folder of a dataset: the one that is given, or $RECONET_DATA/<name>."""
-    kind = pick(DATASETS, name, "dataset")
-    if root is not None:
-        return _path(root)
-    if not kind.needs_root:
-        return Path()
-    if not os.environ.get(ROOT_VARIABLE):
-        raise AbsentError(
-            f"where is {name}? Give --root or data.root, or set {ROOT_VARIABLE} to the folder that "
-            f"holds {kind.folder or name}."
-        )
-    return _path(os.environ[ROOT_VARIABLE]) / (kind.folder or name)
-
-
-def _path(path: Path | str) -> Path:
-    return Path(path).expanduser()
+__all__ = ["DATASETS", "dataset_root", "open_dataset", "open_split", "prepare_dataset"]

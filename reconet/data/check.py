@@ -14,11 +14,12 @@ from typing import NamedTuple
 import numpy as np
 
 from reconet.data.check_report import Problem, Proposal, Report, SplitReport
-from reconet.data.dataset import IGNORE, Dataset, FileDataset, Label, Sample
-from reconet.data.images import read_index
+from reconet.data.dataset import Dataset, FileDataset, Sample
+from reconet.data.images.read import read_index
 from reconet.data.labels import IllegalLabelError
 from reconet.data.parallel import mapped
 from reconet.errors import DataError
+from reconet.types import IGNORE, Label
 
 Progress = Callable[[int, int], object]  # pictures done, pictures in all
 ALL = "(all)"  # where a problem is not of one picture

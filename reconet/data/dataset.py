@@ -12,13 +12,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from reconet.data.images import read_image
+from reconet.data.images.read import read_image
 from reconet.errors import DataError
-from reconet.void import IGNORE as IGNORE  # it belongs to what a dataset is
-
-Image = NDArray[np.uint8]  # hwc, RGB
-Label = NDArray[np.uint8]  # hw
-Colour = tuple[int, int, int]
+from reconet.types import IGNORE, Colour, Image, Label
 
 
 class Sample(NamedTuple):

@@ -13,9 +13,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from reconet.data.dataset import IGNORE, Label
-from reconet.data.images import read_index
+from reconet.data.images.read import read_index
 from reconet.errors import DataError
+from reconet.types import IGNORE, Label
 
 ILLEGAL = 254
 MAX_CLASSES = 254  # what is left of 8 bits beside IGNORE and ILLEGAL

@@ -1,6 +1,6 @@
 """Class names too many for the files of their datasets, and colours for any number of classes."""
 
-from reconet.data.dataset import Colour
+from reconet.types import Colour
 
 
 def colour_map(count: int, first: int = 0) -> tuple[Colour, ...]:

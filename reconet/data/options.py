@@ -6,7 +6,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from reconet.errors import RecipeError, unknown
-from reconet.recipe import Settings, in_one_line
+from reconet.recipes.schema import Settings, in_one_line
 
 S = TypeVar("S", bound=Settings)
 

@@ -27,7 +27,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from reconet.data.dataset import IGNORE, Image, Label, Sample
+from reconet.data.dataset import Sample
+from reconet.types import IGNORE, Image, Label
 
 MEAN_COLOUR = (124, 116, 104)  # ImageNet's mean in RGB: padding that the model sees as about zero
 AREA_BELOW = 0.5  # zoom

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from reconet.engine.train import State
 from reconet.errors import CheckpointError, first_line
-from reconet.files import write_atomic
-from reconet.models.trained import BEST, FORMAT
+from reconet.models.trained import FORMAT
 from reconet.models.weights import read_tensors
+from reconet.system.files import write_atomic
+from reconet.system.run_files import BEST, LAST
 
-LAST = "last.pt"
 CHUNK = 2**20
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import torch
 
-from reconet.cost import SMALLEST, model_cost
+from reconet.cost.counter import SMALLEST, model_cost
 from reconet.engine.train import State
-from reconet.recipe import Recipe
-from reconet.world import World
+from reconet.recipes.schema import Recipe
+from reconet.system.distributed import World
 
 
 def memory_mb(device: torch.device) -> float:

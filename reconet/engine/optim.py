@@ -1,13 +1,13 @@
 """How the weights move: SGD with two or three speeds, and a running mean of the weights."""
 
 import copy
+import math
 
 import torch
 from torch import nn
 
 from reconet.models.segmenter import Segmenter
-from reconet.recipe import Optim
-from reconet.schedule import poly
+from reconet.recipes.schema import Optim
 
 
 def make_optimizer(model: Segmenter, optim: Optim) -> torch.optim.SGD:
@@ -56,3 +56,8 @@ class Ema:
                 mean.lerp_(value.to(mean.dtype), 1 - self.decay)
             else:
                 mean.copy_(value)
+
+
+def poly(step: int, *, steps: int, lr: float, power: float = 0.9) -> float:
+    """Decay from `lr` at step 0 to zero at `steps`; beyond the end it stays zero."""
+    return lr * math.pow(max(0.0, 1.0 - step / steps), power)

@@ -16,7 +16,7 @@ from torch import Tensor
 from reconet.data import open_split
 from reconet.data.dataset import share_pictures
 from reconet.data.loader import Skipped, batches
-from reconet.engine.checkpoint import LAST, Progress, load_last, save_last
+from reconet.engine.checkpoint import Progress, load_last, save_last
 from reconet.engine.display import Display
 from reconet.engine.memory import memory_mb, memory_warning
 from reconet.engine.rundir import Log, enter, locked, note_start
@@ -24,14 +24,15 @@ from reconet.engine.setup import check_labels, check_precision, geometry, make_s
 from reconet.engine.stop import StopSwitch, signals
 from reconet.engine.train import Step, agreed, train
 from reconet.errors import DataError, OutputError, ReconetError
-from reconet.evaluate import StoppedError, evaluate, nothing_scored
-from reconet.figures import benchmark_scores, score_figures
+from reconet.evaluation.benchmarks import benchmark_scores, score_figures
+from reconet.evaluation.evaluate import StoppedError, evaluate, nothing_scored
+from reconet.evaluation.prediction_sheet import prediction_sheet
+from reconet.inference.protocol import Protocol
 from reconet.models.liveness import mean_liveness, watched
-from reconet.models.trained import BEST, save_trained
-from reconet.protocol import Protocol
-from reconet.recipe import Recipe
-from reconet.sheet import prediction_sheet
-from reconet.world import World, joined
+from reconet.models.trained import save_trained
+from reconet.recipes.schema import Recipe
+from reconet.system.distributed import World, joined
+from reconet.system.run_files import BEST, LAST
 
 T = TypeVar("T")
 SEEN = (

@@ -17,18 +17,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from reconet import recipe as recipes
-from reconet.engine.checkpoint import LAST
-from reconet.environment import environment
 from reconet.errors import OutputError, TrainingError
-from reconet.figures import plain
-from reconet.files import remove_strays, write_text
-from reconet.models.trained import BEST
-from reconet.recipe import Recipe
-from reconet.sheet import NAME as SHEET
-from reconet.world import World
+from reconet.evaluation.benchmarks import plain
+from reconet.recipes.schema import Recipe, list_settings
+from reconet.recipes.storage import read_recipe, write_recipe
+from reconet.system.distributed import World
+from reconet.system.files import remove_strays, write_text
+from reconet.system.hardware import environment
+from reconet.system.run_files import BEST, LAST, LOCK, LOG, RECIPE, SHEET, STARTS
 
-LOG, STARTS, LOCK = "log.jsonl", "starts.jsonl", ".lock"
 # Where the files are and how many processes read them changes nothing about the result.
 MAY_CHANGE = frozenset({"data.root", "data.workers"})
 
@@ -54,27 +51,27 @@ def locked(directory: Path) -> Iterator[None]:
 
 def enter(directory: Path, recipe: Recipe, *, resume: bool) -> bool:
     """Start a run, or go on with it: True if there is a checkpoint to go on from."""
-    path = directory / recipes.FILE
-    for name in (recipes.FILE, LOG, LAST, BEST, SHEET):
+    path = directory / RECIPE
+    for name in (RECIPE, LOG, LAST, BEST, SHEET):
         remove_strays(directory / name)
     if path.exists() and not (directory / LAST).exists() and not read_log(directory):
-        recipes.write(recipe, path)  # a start that failed has left nothing to lose
+        write_recipe(recipe, path)  # a start that failed has left nothing to lose
     elif path.exists():
         if not resume:
             raise TrainingError(
                 f"{directory} already holds a run; add --resume to go on with it, "
                 "or name another --out."
             )
-        _same(recipes.read(path), recipe, directory)
+        _same(read_recipe(path), recipe, directory)
     elif any(entry.name != LOCK for entry in directory.iterdir()):
         raise TrainingError(f"{directory} is not empty and holds no run; name another --out.")
     else:
-        recipes.write(recipe, path)
+        write_recipe(recipe, path)
     return (directory / LAST).exists()
 
 
 def _same(old: Recipe, new: Recipe, directory: Path) -> None:
-    pairs = zip(recipes.settings(old), recipes.settings(new), strict=True)
+    pairs = zip(list_settings(old), list_settings(new), strict=True)
     for (name, before, _), (_, now, _) in pairs:
         if before != now and name not in MAY_CHANGE:
             raise TrainingError(

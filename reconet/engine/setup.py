@@ -2,19 +2,19 @@
 
 import torch
 
-from reconet.cpu import make_bf16_safe
 from reconet.data.dataset import Dataset, has_labels
 from reconet.data.order import steps_per_epoch
 from reconet.data.transforms import Geometry
 from reconet.engine.checkpoint import run_weights
-from reconet.engine.distributed import synchronise_batchnorm
 from reconet.engine.optim import Ema, make_optimizer
+from reconet.engine.sync_batchnorm import synchronise_batchnorm
 from reconet.engine.train import State
 from reconet.errors import DataError, RecipeError, TrainingError
 from reconet.models.segmenter import build_model
 from reconet.models.trained import put_weights
-from reconet.recipe import Recipe
-from reconet.world import World
+from reconet.recipes.schema import Recipe
+from reconet.system.distributed import World
+from reconet.system.hardware import make_bf16_safe
 
 
 def total_steps(recipe: Recipe, pictures: int) -> int:

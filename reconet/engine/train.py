@@ -15,11 +15,11 @@ from reconet.data.loader import Batch
 from reconet.engine.optim import Ema, set_lr
 from reconet.engine.stop import StopSwitch
 from reconet.errors import DataError, RecipeError, TrainingError
-from reconet.losses import segmentation_loss, valid_pixels
 from reconet.models.features import Logits
+from reconet.models.losses import segmentation_loss, valid_pixels
 from reconet.models.segmenter import Segmenter
-from reconet.recipe import Recipe
-from reconet.world import World
+from reconet.recipes.schema import Recipe
+from reconet.system.distributed import World
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 

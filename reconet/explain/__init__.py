@@ -19,13 +19,14 @@ import torch
 from reconet.errors import RecipeError
 from reconet.explain import draw, other, page, ranks, source
 from reconet.explain.scene import Scene, answer, labels, lead
-from reconet.files import check_folder, write_bytes, write_text
-from reconet.inside import look_inside, reconstruction, shown
+from reconet.inference.windows import whole_image
 from reconet.models.context.reconet import RecoNet
+from reconet.models.decompose import look_inside, reconstruction
 from reconet.models.layers import resize
 from reconet.models.trained import Trained, load_trained
 from reconet.report.markup import Markup
-from reconet.world import pick_device
+from reconet.system.distributed import pick_device
+from reconet.system.files import check_folder, write_bytes, write_text
 
 PAGE = "explain.html"
 MOST_RANKS = 4  # by default
@@ -87,7 +88,7 @@ def explain_picture(
 def _asked(trained: Trained, found: source.Source, device: torch.device) -> Scene:
     """What the network says of a picture."""
     model = trained.model.to(device)
-    seen_bchw = shown(found.image_hwc, trained.recipe).to(device)
+    seen_bchw = whole_image(found.image_hwc, trained.recipe).to(device)
     size = (found.image_hwc.shape[0], found.image_hwc.shape[1])
     with torch.no_grad():
         said_hw = resize(model.coarse(seen_bchw), size).argmax(1)[0].byte().cpu().numpy()

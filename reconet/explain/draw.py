@@ -14,8 +14,8 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reconet.data.dataset import Colour, Image
 from reconet.explain.ranks import SHARES, Anatomy, extent
+from reconet.types import Colour, Image
 
 HEAT, GATES, CHANGE = "magma", "viridis", "RdBu"
 COLOURS = ("#0b62c4", "#c8560a", "#12805c", "#9b2f8a", "#80650a", "#00768f", "#b3261e", "#5c5c66")

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from reconet.errors import RecipeError
-from reconet.inside import Inside
 from reconet.models.context.reconet import Factors
+from reconet.models.decompose import Inside
 from reconet.models.liveness import Liveness, liveness, singular_values
 
 SHARES = (0.9, 0.99)

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from reconet.data.dataset import Colour, Image, Label
-from reconet.data.draw import VOID_COLOUR, colourise
+from reconet.data.images.draw import VOID_COLOUR, colourise
 from reconet.explain.draw import Cell
 from reconet.explain.source import Source
 from reconet.models.trained import Trained
+from reconet.types import Colour, Image, Label
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reconet.data import open_split
-from reconet.data.dataset import Dataset, Image, Label, has_labels
-from reconet.data.images import read_upright
+from reconet.data.dataset import Dataset, has_labels
+from reconet.data.images.read import read_upright
 from reconet.errors import RecipeError
-from reconet.evaluate import check_classes
-from reconet.recipe import Recipe
+from reconet.evaluation.evaluate import check_classes
+from reconet.recipes.schema import Recipe
+from reconet.types import Image, Label
 
 
 class Source(NamedTuple):

@@ -17,10 +17,10 @@ from reconet.export.int8 import Int8, Quantised, Try, quantised
 from reconet.export.judge import Counter
 from reconet.export.pictures import Pictures, from_folder, of_recipe
 from reconet.export.write import FORMATS, as_onnx, save_openvino
-from reconet.files import check_file, made_beside
+from reconet.inference.backends import LABELS, LOGITS, open_file
 from reconet.models.trained import Trained, load_trained
-from reconet.recipe import Recipe
-from reconet.runtimes import LABELS, LOGITS, open_file
+from reconet.recipes.schema import Recipe
+from reconet.system.files import check_file, made_beside
 
 __all__ = ["Export", "Int8", "default_path", "export", "feed"]
 

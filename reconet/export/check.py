@@ -11,9 +11,9 @@ import torch
 
 from reconet.errors import ExportError
 from reconet.export.pictures import Pictures, batch_of
+from reconet.inference.backends import Opened
 from reconet.models.layers import resize
 from reconet.models.segmenter import Segmenter
-from reconet.runtimes import Opened
 
 # fp32 in another order of its sums, and what that may move.
 LARGEST_DIFFERENCE = 1e-3

@@ -14,11 +14,11 @@ from torch.export import Dim, ExportedProgram
 from torch.overrides import TorchFunctionMode
 
 from reconet.errors import ExportError, first_line
+from reconet.inference.backends.about import About
 from reconet.models.fold import fold_batchnorm
 from reconet.models.layers import resize
 from reconet.models.segmenter import Segmenter
 from reconet.models.trained import Trained
-from reconet.runtimes.about import About
 
 # Contexts that ONNX, and hence OpenVINO, cannot express, and why.
 NOT_IN_ONNX = {

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reconet.cpu import make_bf16_safe
 from reconet.errors import ExportError, MissingExtraError
 from reconet.export.judge import Counter, Judge, open_judge
 from reconet.export.pictures import (
@@ -26,10 +25,11 @@ from reconet.export.pictures import (
     windows_of,
 )
 from reconet.export.write import as_openvino, quiet
+from reconet.inference.backends.about import About
+from reconet.inference.network import in_use
+from reconet.inference.protocol import Protocol
 from reconet.models.trained import Trained
-from reconet.protocol import Protocol
-from reconet.runtime import in_use
-from reconet.runtimes.about import About
+from reconet.system.hardware import make_bf16_safe
 
 # What stays in fp32, try by try: paths of modules in the traced network.
 KEPT: tuple[tuple[str, ...], ...] = (

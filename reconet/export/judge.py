@@ -9,15 +9,15 @@ from typing import Any
 from reconet.data import open_split
 from reconet.data.dataset import Dataset, DatasetInfo, Sample, has_labels
 from reconet.errors import AbsentError, DataError
-from reconet.evaluate import OnPicture, confusion_of
+from reconet.evaluation.benchmarks import benchmark_scores
+from reconet.evaluation.evaluate import OnPicture, confusion_of
 from reconet.export.write import save_openvino
-from reconet.figures import benchmark_scores
-from reconet.inference import Forward
+from reconet.inference.backends import open_file
+from reconet.inference.backends.about import About
+from reconet.inference.protocol import Protocol
+from reconet.inference.windows import Forward
 from reconet.models.trained import Trained
-from reconet.protocol import Protocol
-from reconet.runtimes import open_file
-from reconet.runtimes.about import About
-from reconet.world import World, pick_device
+from reconet.system.distributed import World, pick_device
 
 Counter = Callable[[int], OnPicture]
 

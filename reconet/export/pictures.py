@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from reconet.data import open_dataset, open_split
-from reconet.data.dataset import Dataset, Image, spread_indices
-from reconet.data.images import read_image
+from reconet.data.dataset import Dataset, spread_indices
+from reconet.data.images.read import read_image
 from reconet.data.layout import files_in
 from reconet.errors import AbsentError, DataError
-from reconet.inference import labels
-from reconet.protocol import Protocol
-from reconet.recipe import Recipe
+from reconet.inference.protocol import Protocol
+from reconet.inference.windows import labels
+from reconet.recipes.schema import Recipe
+from reconet.types import Image
 
 Read = Callable[[], Image]
 T = TypeVar("T")

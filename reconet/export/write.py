@@ -15,11 +15,11 @@ import torch
 from torch.export import ExportedProgram
 
 from reconet.errors import ExportError, MissingExtraError, first_line
-from reconet.files import made_beside, write_bytes
-from reconet.runtimes import LABELS, LOGITS
-from reconet.runtimes.about import About
-from reconet.runtimes.openvino_file import write_texts
-from reconet.runtimes.program_file import TEXTS
+from reconet.inference.backends import LABELS, LOGITS
+from reconet.inference.backends.about import About
+from reconet.inference.backends.openvino_file import write_texts
+from reconet.inference.backends.program_file import TEXTS
+from reconet.system.files import made_beside, write_bytes
 
 Write = Callable[[ExportedProgram, About, Path], None]
 

@@ -14,7 +14,7 @@ from reconet.models.features import Logits
 from reconet.models.head import AuxiliaryHead, classifier
 from reconet.models.layers import resize
 from reconet.models.weights import load_backbone
-from reconet.recipe import Data, Model, Recipe, in_one_line
+from reconet.recipes.schema import Data, Model, Recipe, in_one_line
 
 T = TypeVar("T", Data, Model)
 

@@ -18,13 +18,14 @@ from torch import Tensor
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from reconet.errors import CheckpointError
-from reconet.files import write_atomic
 from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.weights import compare, read_tensors
-from reconet.recipe import Recipe, dump, validate
+from reconet.recipes.schema import Recipe
+from reconet.recipes.storage import dump_recipe, validate_recipe
+from reconet.system.files import write_atomic
+from reconet.system.run_files import BEST
 
 FORMAT = 1
-BEST = "best.safetensors"  # in a run directory
 # Modules with a row for each class, by the beginnings of their names.
 CLASSIFIERS = ("classify", "presence")
 EXPORTED = (".onnx", ".pt2", ".xml")  # files of `reconet export`, which hold no weights to load
@@ -56,7 +57,7 @@ def save_trained(
 ) -> None:
     metadata = {
         "format": str(FORMAT),
-        "recipe": dump(recipe),
+        "recipe": dump_recipe(recipe),
         "classes": json.dumps(classes),
         "palette": json.dumps(palette),
         "step": str(step),
@@ -86,7 +87,7 @@ def load_trained(source: Path) -> Trained:
     if not path.is_file():
         raise CheckpointError(f"no trained network at {path}; a run writes it at its validations.")
     about = Metadata.read(_metadata(path), path)
-    recipe = validate({k: v for k, v in about.recipe.items() if k != "format"}, str(path))
+    recipe = validate_recipe({k: v for k, v in about.recipe.items() if k != "format"}, str(path))
     state = read_tensors(path)
     with _no_larger_than(sum(value.numel() for value in state.values()), path):
         model = build_model(recipe, len(about.classes), pretrained=False)

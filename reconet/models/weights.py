@@ -3,7 +3,6 @@
 Only tensors are read: safetensors, or torch files in `weights_only` mode. Nothing in a file is run.
 """
 
-import logging
 import pickle
 from collections import Counter
 from collections.abc import Mapping
@@ -16,7 +15,9 @@ from torch import Tensor
 
 from reconet.errors import CheckpointError, first_line
 from reconet.models.backbone import ResNet
+from reconet.models.hub import download
 
+INSTEAD = "set model.weights to a .safetensors or .pth file"
 # What weights="imagenet" means. timm's "s" networks have the deep stem; "tv" are torchvision's.
 IMAGENET = {
     ("resnet50", "deep"): "timm/resnet50s.gluon_in1k",
@@ -107,31 +108,14 @@ def _find(net: ResNet, source: str) -> Path:
     if local or source.startswith(("/", ".", "~")):
         raise CheckpointError(f"no weight file {source}.")
     if source != "imagenet":
-        return _download(source if "/" in source else f"timm/{source}")
+        hub_id = source if "/" in source else f"timm/{source}"
+        return download(hub_id, "model.safetensors", instead=INSTEAD)
     if (net.name, net.stem) not in IMAGENET:
         raise CheckpointError(
             f"there are no ImageNet weights for {net.name} with a {net.stem} stem; "
             f"set model.stem={'plain' if net.stem == 'deep' else 'deep'}, or name a file."
         )
-    return _download(IMAGENET[net.name, net.stem])
-
-
-def _download(hub_id: str) -> Path:
-    import huggingface_hub as hub  # takes a moment to import, and most runs name a file
-    from huggingface_hub.errors import HfHubHTTPError
-
-    verbosity = hub.logging.get_verbosity()
-    hub.logging.set_verbosity(logging.ERROR)  # its retries would be many lines; ours is one
-    try:
-        return Path(hub.hf_hub_download(hub_id, "model.safetensors"))
-    except (OSError, ValueError, HfHubHTTPError) as error:
-        raise CheckpointError(
-            f"cannot get {hub_id!r} from the hub ({type(error).__name__}): it is not in the local "
-            "cache, and the hub cannot be reached or does not have it; "
-            "set model.weights to a .safetensors or .pth file."
-        ) from error
-    finally:
-        hub.logging.set_verbosity(verbosity)
+    return download(IMAGENET[net.name, net.stem], "model.safetensors", instead=INSTEAD)
 
 
 def _is_number(value: Tensor) -> bool:

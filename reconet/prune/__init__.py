@@ -12,22 +12,22 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from reconet import recipe as recipes
 from reconet.data import open_split
 from reconet.data.dataset import Dataset
-from reconet.engine.checkpoint import LAST
-from reconet.engine.rundir import LOG
 from reconet.errors import DataError, OutputError, RecipeError
-from reconet.evaluate import check_classes, confusion_of
-from reconet.figures import score_figures
-from reconet.files import check_folder
-from reconet.inside import reconstruction, shown
-from reconet.models.trained import BEST, Trained, load_trained, save_again
-from reconet.protocol import Protocol
+from reconet.evaluation.benchmarks import score_figures
+from reconet.evaluation.evaluate import check_classes, confusion_of
+from reconet.inference.network import in_use
+from reconet.inference.protocol import Protocol
+from reconet.inference.windows import whole_image
+from reconet.models.decompose import reconstruction
+from reconet.models.trained import Trained, load_trained, save_again
 from reconet.prune.cut import best_ranks, cut, importance
 from reconet.prune.measure import Measured, measure
-from reconet.runtime import in_use
-from reconet.world import World, pick_device
+from reconet.recipes.storage import read_recipe, write_recipe
+from reconet.system.distributed import World, pick_device
+from reconet.system.files import check_folder
+from reconet.system.run_files import BEST, LAST, LOG, RECIPE
 
 Progress = Callable[[str, int], Callable[[], None]]  # what is done, how often -> call after each
 
@@ -145,7 +145,7 @@ def is_pruned(directory: Path) -> bool:
     if any((directory / name).exists() for name in (LAST, LOG)):
         return False
     try:
-        start = recipes.read(directory / recipes.FILE).train.init_from
+        start = read_recipe(directory / RECIPE).train.init_from
     except RecipeError:
         return False
     return start == (directory / BEST).resolve()
@@ -159,7 +159,7 @@ def _pictures(
     tick: Callable[[], None],
 ) -> Iterable[Tensor]:
     for index in chosen:
-        yield shown(dataset[index].image_hwc, trained.recipe).to(world.device)
+        yield whole_image(dataset[index].image_hwc, trained.recipe).to(world.device)
         tick()
 
 
@@ -183,6 +183,6 @@ def _save(trained: Trained, directory: Path) -> Path:
     path = directory / BEST
     train = trained.recipe.train.model_copy(update={"init_from": path.resolve()})
     # The recipe first: by it a folder that was left half written can be written again.
-    recipes.write(trained.recipe.model_copy(update={"train": train}), directory / recipes.FILE)
+    write_recipe(trained.recipe.model_copy(update={"train": train}), directory / RECIPE)
     save_again(path, trained)
     return path

@@ -18,10 +18,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from reconet.inside import look_inside, reconstruction
+from reconet.models.decompose import look_inside, reconstruction
 from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.trained import Trained, put_weights
-from reconet.recipe import Recipe
+from reconet.recipes.schema import Recipe
 
 CORE = "context.core."
 AXES = ("channel", "row", "column")

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from reconet.cost import model_cost
-from reconet.inside import look_inside, reconstruction
+from reconet.cost.counter import model_cost
+from reconet.inference.network import in_use
+from reconet.models.decompose import look_inside, reconstruction
 from reconet.models.trained import Trained
-from reconet.runtime import in_use
-from reconet.turns import over, turns
+from reconet.system.timing import over, turns
 
 
 class Ratio(NamedTuple):

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from reconet.errors import RecipeError, pick
-from reconet.recipe import FILE, Recipe, read
 from reconet.recipes import (
     ade20k,
     cityscapes,
@@ -22,6 +21,9 @@ from reconet.recipes import (
     siftflow,
     voc12,
 )
+from reconet.recipes.schema import Recipe
+from reconet.recipes.storage import read_recipe
+from reconet.system.run_files import RECIPE
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
     "ade20k/reconet_r50": ade20k.reconet_r50,
@@ -49,13 +51,13 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
 }
 
 
-def find(name: str) -> Recipe:
+def find_recipe(name: str) -> Recipe:
     """A recipe by its name, or from a file that `reconet show --out` or a run has written."""
     path = Path(name)
-    if path.is_dir() and (path / FILE).is_file():
-        return read(path / FILE)
+    if path.is_dir() and (path / RECIPE).is_file():
+        return read_recipe(path / RECIPE)
     if path.suffix == ".json" or path.is_file():
         if not path.is_file():
             raise RecipeError(f"no recipe file {name}.")
-        return read(path)
+        return read_recipe(path)
     return pick(RECIPES, name, "recipe")()

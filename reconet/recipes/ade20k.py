@@ -1,7 +1,7 @@
 """ADE20K (SceneParse150), 150 classes."""
 
-from reconet.recipe import Data, Recipe
 from reconet.recipes.paper import paper_recipe
+from reconet.recipes.schema import Data, Recipe
 
 
 def reconet_r50() -> Recipe:

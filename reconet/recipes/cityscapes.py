@@ -1,7 +1,7 @@
 """Cityscapes, 19 classes: crops of 512 x 1024, batch 8."""
 
-from reconet.recipe import Data, Recipe
 from reconet.recipes.paper import paper_recipe
+from reconet.recipes.schema import Data, Recipe
 
 
 def reconet_r50() -> Recipe:

@@ -1,7 +1,7 @@
 """MS-COCO with the 21 classes of VOC: the first stage of the VOC leaderboard entries."""
 
-from reconet.recipe import Data, Recipe
 from reconet.recipes.paper import paper_recipe
+from reconet.recipes.schema import Data, Recipe
 
 
 def reconet_r101() -> Recipe:

@@ -1,7 +1,7 @@
 """COCO-Stuff 10k, 171 classes."""
 
-from reconet.recipe import Data, Recipe
 from reconet.recipes.paper import paper_recipe
+from reconet.recipes.schema import Data, Recipe
 
 
 def reconet_r101() -> Recipe:

@@ -3,7 +3,7 @@
 reconet train folder/reconet --set data.root=mine --set 'data.options.classes=["road","roof"]'
 """
 
-from reconet.recipe import Data, Model, Optim, Recipe, Train
+from reconet.recipes.schema import Data, Model, Optim, Recipe, Train
 
 
 def reconet() -> Recipe:

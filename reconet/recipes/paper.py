@@ -1,6 +1,6 @@
 """What all of the paper's trainings share."""
 
-from reconet.recipe import Data, Model, Optim, Recipe, Train
+from reconet.recipes.schema import Data, Model, Optim, Recipe, Train
 
 
 def paper_recipe(

@@ -1,7 +1,7 @@
 """PASCAL-Context, 59 classes and background."""
 
-from reconet.recipe import Data, Recipe
 from reconet.recipes.paper import paper_recipe
+from reconet.recipes.schema import Data, Recipe
 
 
 def reconet_r101() -> Recipe:

@@ -1,6 +1,7 @@
 """The built-in generated scenes: a small network from nothing, minutes on two CPU cores."""
 
-from reconet.recipe import Data, Eval, Model, Optim, Recipe, Train, apply_overrides, override
+from reconet.recipes.overrides import apply_overrides, override
+from reconet.recipes.schema import Data, Eval, Model, Optim, Recipe, Train
 
 
 def reconet() -> Recipe:

@@ -1,7 +1,7 @@
 """SIFT-Flow, 33 classes."""
 
-from reconet.recipe import Data, Recipe
 from reconet.recipes.paper import paper_recipe
+from reconet.recipes.schema import Data, Recipe
 
 
 def reconet_r101() -> Recipe:

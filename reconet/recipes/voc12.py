@@ -2,8 +2,8 @@
 coco/reconet_…, then this file's reconet_…, then reconet_…_trainval.
 """
 
-from reconet.recipe import Data, Recipe
 from reconet.recipes.paper import paper_recipe
+from reconet.recipes.schema import Data, Recipe
 
 
 def reconet_r50() -> Recipe:

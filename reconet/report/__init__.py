@@ -12,16 +12,15 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
-from reconet.environment import environment
 from reconet.errors import RecipeError
-from reconet.files import check_file, write_text
 from reconet.report import sections
 from reconet.report.gather import Gathered, Tell, gather
 from reconet.report.markup import Markup, join, note, section, table, tag
 from reconet.report.style import page
-from reconet.world import World, joined
-
-NAME = "report.html"
+from reconet.system.distributed import World, joined
+from reconet.system.files import check_file, write_text
+from reconet.system.hardware import environment
+from reconet.system.run_files import REPORT
 
 
 def write_report(
@@ -52,9 +51,9 @@ def write_report(
 def place_of(runs: Sequence[Path], out: Path | None) -> Path:
     """Where the report goes: a folder that is named gets a report.html."""
     if out is None and len(runs) > 1:
-        return Path(NAME)
+        return Path(REPORT)
     path = out or (runs[0] if runs[0].is_dir() else runs[0].parent)
-    return path / NAME if path.is_dir() else path
+    return path / REPORT if path.is_dir() else path
 
 
 def is_report(path: Path) -> bool:

@@ -12,21 +12,23 @@ import torch
 from numpy.typing import NDArray
 from pydantic_core import PydanticUndefined
 
-from reconet import recipe as recipes
 from reconet.data import open_split
-from reconet.data.dataset import Colour, Dataset, spread
-from reconet.engine.rundir import STARTS, read_log
+from reconet.data.dataset import Dataset, spread
+from reconet.engine.rundir import read_log
 from reconet.errors import ReconetError, TrainingError
-from reconet.evaluate import check_classes, evaluate
-from reconet.figures import benchmark_scores, score_figures
-from reconet.inference import labels
+from reconet.evaluation.benchmarks import benchmark_scores, score_figures
+from reconet.evaluation.evaluate import check_classes, evaluate
+from reconet.inference.protocol import Protocol
+from reconet.inference.windows import labels
 from reconet.models.segmenter import Segmenter
-from reconet.models.trained import BEST, load_trained
-from reconet.protocol import Protocol
-from reconet.recipe import Recipe
+from reconet.models.trained import load_trained
+from reconet.recipes.schema import Recipe, list_settings
+from reconet.recipes.storage import read_recipe
 from reconet.report.charts import Point
 from reconet.report.pictures import View, view
-from reconet.world import World
+from reconet.system.distributed import World
+from reconet.system.run_files import BEST, RECIPE, STARTS
+from reconet.types import Colour
 
 Tell = Callable[[str], None]  # progress, one line
 
@@ -86,9 +88,9 @@ class Gathered:
 
 def gather(run: Path, name: str, world: World, *, pictures: int, tell: Tell) -> Gathered:
     directory = run.parent if run.is_file() else run
-    if not (directory / recipes.FILE).is_file():
-        raise TrainingError(f"{run} holds no run: there is no {recipes.FILE}.")
-    recipe = recipes.read(directory / recipes.FILE)
+    if not (directory / RECIPE).is_file():
+        raise TrainingError(f"{run} holds no run: there is no {RECIPE}.")
+    recipe = read_recipe(directory / RECIPE)
     log = tuple(line for line in read_log(directory) if _is_line(line))
     missing = []
     if not any(line["kind"] == "train" for line in log):
@@ -171,7 +173,7 @@ def _views(
 def settings(recipe: Recipe) -> list[Setting]:
     """Every setting, and whether it is another than the default."""
     result = []
-    for name, value, about in recipes.settings(recipe):
+    for name, value, about in list_settings(recipe):
         group, key = name.split(".")
         default = type(getattr(recipe, group)).model_fields[key].default
         text = _text(value)

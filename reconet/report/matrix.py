@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reconet.data.dataset import Colour
 from reconet.report.markup import Markup, join, scrolling, table, tag
 from reconet.report.pictures import picture
+from reconet.types import Colour
 
 Shares = NDArray[np.float64]
 CELL = 30

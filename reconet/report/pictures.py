@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 
-from reconet.data.dataset import IGNORE, Colour, Image, Label
-from reconet.data.draw import colourise, fit
+from reconet.data.images.draw import colourise, fit
 from reconet.report import markup
 from reconet.report.markup import Markup, tag
+from reconet.types import IGNORE, Colour, Image, Label
 
 SIDE = 320  # pixels, of the longer side
 WRONG, VOID = (225, 29, 44), (214, 196, 150)

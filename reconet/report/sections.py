@@ -4,14 +4,14 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from reconet.data.dataset import Colour
-from reconet.data.draw import VOID_COLOUR
-from reconet.figures import LABELS
+from reconet.data.images.draw import VOID_COLOUR
+from reconet.evaluation.benchmarks import LABELS
 from reconet.report.charts import Series, line_chart
 from reconet.report.gather import Answers, Gathered, settings
 from reconet.report.markup import Markup, join, note, section, table, tag
 from reconet.report.matrix import matrix
 from reconet.report.pictures import row, together
+from reconet.types import Colour
 
 
 class Curve(NamedTuple):

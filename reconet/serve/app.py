@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 
 from reconet import __version__
-from reconet.predict import Predictor
+from reconet.inference.predictor import Predictor
 from reconet.serve import schemas
 from reconet.serve.desk import Desk
 from reconet.serve.explore import rank_of

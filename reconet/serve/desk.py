@@ -5,14 +5,14 @@ from typing import TypeVar
 
 from fastapi import HTTPException, Request
 
-from reconet.data.dataset import Image, Label
-from reconet.predict import Predictor
+from reconet.inference.predictor import Predictor
 from reconet.serve import schemas
 from reconet.serve.explore import Explorer, TooMuchError
 from reconet.serve.jobs import Jobs
 from reconet.serve.pictures import Picture, Pictures
 from reconet.serve.segment import base64, counts, hover_png
 from reconet.serve.uploads import Limits, decode, read_picture
+from reconet.types import Image, Label
 
 T = TypeVar("T")
 

@@ -18,13 +18,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reconet.data.dataset import Image
 from reconet.errors import RecipeError
-from reconet.inference import Forward, probabilities
-from reconet.inside import Inside, look_inside, reconstruction
+from reconet.inference.predictor import Predictor
+from reconet.inference.windows import Forward, probabilities
+from reconet.models.decompose import Inside, look_inside, reconstruction
 from reconet.models.segmenter import Segmenter
-from reconet.predict import Predictor
 from reconet.serve.segment import Map, best, encoded
+from reconet.types import Image
 
 MOST_BYTES = 2**28  # of kept features; beyond that a picture cannot be explored
 

@@ -2,16 +2,16 @@
 
 from functools import lru_cache
 
-from reconet.cost import ModelCost, recipe_costs
-from reconet.data.dataset import Image
-from reconet.data.scenes import scene
+from reconet.cost.counter import ModelCost, recipe_costs
+from reconet.data.scenes.generate import scene
 from reconet.errors import ReconetError
-from reconet.predict import Predictor
-from reconet.recipe import without_places
-from reconet.runtime import Network
+from reconet.inference.network import Network
+from reconet.inference.predictor import Predictor
+from reconet.recipes.storage import without_paths
 from reconet.serve.explore import rank_of
 from reconet.serve.schemas import ClassInfo, Example, Examples, Fact, LimitsShown, ModelInfo
 from reconet.serve.uploads import Limits
+from reconet.types import Image
 
 EXAMPLES = 8
 EXAMPLE_SIZE = (240, 320)  # unless the network was trained on scenes, of a size of its own
@@ -34,7 +34,7 @@ def model_info(predictor: Predictor, limits: Limits) -> ModelInfo:
         params=cost.total.params if cost else None,
         macs=cost.total.macs if cost else None,
         score=network.score,
-        recipe=without_places(recipe).model_dump(mode="json", exclude={"data": {"root"}}),
+        recipe=without_paths(recipe).model_dump(mode="json", exclude={"data": {"root"}}),
         facts=_facts(predictor, cost),
         limits=LimitsShown(upload_bytes=limits.upload_bytes, pixels=limits.pixels),
     )

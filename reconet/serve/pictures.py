@@ -7,9 +7,9 @@ import secrets
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from reconet.data.dataset import Image
 from reconet.serve.explore import Explorer
 from reconet.serve.segment import Map
+from reconet.types import Image
 
 
 @dataclass(kw_only=True, eq=False)

@@ -8,15 +8,15 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Path, Query, Request, Response
 
-from reconet.data.dataset import Image
-from reconet.data.draw import overlay as tinted
-from reconet.data.images import index_png
+from reconet.data.images.draw import overlay as tinted
+from reconet.data.images.read import index_png
 from reconet.serve import schemas
 from reconet.serve.desk import Desk, switched
 from reconet.serve.explore import Explorer, heat_png, rank_of
 from reconet.serve.pictures import Picture
 from reconet.serve.segment import base64, encoded, hover_png, segment, shrunk
 from reconet.serve.uploads import FIELD, TYPES
+from reconet.types import Image
 
 Statuses = dict[int | str, dict[str, Any]]
 PICTURE_BODY = {

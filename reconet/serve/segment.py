@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from reconet.data.dataset import Image, Label
-from reconet.data.draw import fit
-from reconet.inference import Forward, bands
-from reconet.predict import Predictor
-from reconet.protocol import Protocol
+from reconet.data.images.draw import fit
+from reconet.inference.predictor import Predictor
+from reconet.inference.protocol import Protocol
+from reconet.inference.windows import Forward, bands
+from reconet.types import Image, Label
 
 VIEW_SIDE = 1600  # the page sees no more pixels a side; hovering needs them all in the browser
 

@@ -8,7 +8,7 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from reconet.data.images import TooManyPixelsError, decode_upright
+from reconet.data.images.read import TooManyPixelsError, decode_upright
 from reconet.errors import DataError
 
 FIELD = "picture"

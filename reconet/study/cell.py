@@ -13,24 +13,25 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from reconet import recipe as recipes
-from reconet.cost import model_cost
+from reconet.cost.counter import model_cost
 from reconet.data import open_split
 from reconet.data.dataset import Dataset
-from reconet.engine.checkpoint import LAST, run_weights
+from reconet.engine.checkpoint import run_weights
 from reconet.engine.run import run_training
 from reconet.engine.rundir import read_log
-from reconet.environment import environment
 from reconet.errors import ReconetError, TrainingError, first_line
-from reconet.evaluate import evaluate
-from reconet.figures import score_figures
-from reconet.files import write_text
+from reconet.evaluation.benchmarks import score_figures
+from reconet.evaluation.evaluate import evaluate
+from reconet.inference.protocol import Protocol
 from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.trained import put_weights
-from reconet.protocol import Protocol
-from reconet.recipe import Recipe
+from reconet.recipes.schema import Recipe
+from reconet.recipes.storage import read_recipe
 from reconet.study.spectrum import Spectrum, spectrum
-from reconet.world import World, pick_device
+from reconet.system.distributed import World, pick_device
+from reconet.system.files import write_text
+from reconet.system.hardware import environment
+from reconet.system.run_files import LAST
 
 RESULT, FAILURE = "result.json", "failure.json"
 FORMAT = 1
@@ -154,7 +155,7 @@ def main(arguments: list[str]) -> int:
     (place / FAILURE).unlink(missing_ok=True)
     try:
         result = run_cell(
-            recipes.read(Path(recipe_file)),
+            read_recipe(Path(recipe_file)),
             place,
             variant=variant,
             network=Path(network[0]) if network else None,

@@ -18,15 +18,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reconet import recipe as recipes
 from reconet.data import open_split
 from reconet.engine.rundir import MAY_CHANGE, locked, read_log
 from reconet.errors import TrainingError
-from reconet.files import write_text
 from reconet.models.segmenter import build_model
-from reconet.recipe import Recipe
+from reconet.recipes.schema import Recipe, list_settings
+from reconet.recipes.storage import validate_recipe, write_recipe
 from reconet.study.cell import FAILURE, RESULT, note_failure, read_result
 from reconet.study.grids import Study, Variant
+from reconet.system.files import write_text
 
 STUDY = "study.json"
 POLL_SECONDS = 0.3
@@ -133,7 +133,7 @@ def read_study(out: Path) -> tuple[str, Recipe]:
     path = out / STUDY
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        return str(values["study"]), recipes.validate(values["recipe"], str(path))
+        return str(values["study"]), validate_recipe(values["recipe"], str(path))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TrainingError(f"{out} holds no study: cannot read {path}.") from error
 
@@ -142,7 +142,7 @@ def _same(path: Path, study: Study, base: Recipe) -> None:
     name, before = read_study(path.parent)
     if name != study.name:
         raise TrainingError(f"{path.parent} holds the study {name}; name another --out.")
-    pairs = zip(recipes.settings(before), recipes.settings(base), strict=True)
+    pairs = zip(list_settings(before), list_settings(base), strict=True)
     for (key, old, _), (_, new, _) in pairs:
         if old != new and key not in MAY_CHANGE:
             raise TrainingError(
@@ -204,7 +204,7 @@ def _launch(cell: Cell, slot: int, jobs: int, device: str) -> subprocess.Popen[b
     cell.directory.mkdir(parents=True, exist_ok=True)
     # Beside the run directory, not in it: that must be empty when a training begins.
     file = cell.directory.with_name(f"{cell.directory.name}.recipe.json")
-    recipes.write(cell.recipe, file)
+    write_recipe(cell.recipe, file)
     network = [] if cell.network is None else [str(cell.network)]
     arguments = [str(file), str(cell.directory), cell.variant.name, device, *network]
     with cell.directory.with_name(f"{cell.directory.name}.out").open("ab") as output:

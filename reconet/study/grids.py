@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from reconet.errors import RecipeError, pick
 from reconet.models.context import CONTEXTS
-from reconet.recipe import Recipe, apply_overrides
+from reconet.recipes.overrides import apply_overrides
+from reconet.recipes.schema import Recipe
 
 # Of the paper's six scales those that a small picture bears: smaller and larger than its own.
 MULTI_SCALE = ("eval.scales=[0.75, 1.0, 1.25, 1.5]", "eval.flip=true")

@@ -4,9 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from reconet.files import write_text
-from reconet.places import short_words
-from reconet.recipe import without_places
+from reconet.recipes.storage import without_paths
 from reconet.report.markup import image, note, section, table, tag
 from reconet.report.style import page
 from reconet.study.plots import figures, png
@@ -18,8 +16,10 @@ from reconet.study.result import (
     table_rows,
 )
 from reconet.study.spectrum import Spectrum
+from reconet.system.files import write_text
+from reconet.system.paths import short_words
+from reconet.system.run_files import REPORT
 
-NAME = "report.html"
 ABOUT = {
     "scores": "Scores over seeds",
     "training": "Over training, means over seeds",
@@ -36,7 +36,7 @@ SPECTRUM_HEAD = (
 
 
 def write_page(result: StudyResult) -> Path:
-    path = result.out / NAME
+    path = result.out / REPORT
     write_text(path, html(result))
     return path
 
@@ -56,7 +56,7 @@ def html(result: StudyResult) -> str:
     if spectrum_table:
         parts.append(section("Ranks in use", table(SPECTRUM_HEAD, spectrum_table)))
     parts.append(section("Conditions", table(("what", "value"), conditions(result))))
-    recipe = json.dumps(without_places(result.recipe).model_dump(mode="json"), indent=2)
+    recipe = json.dumps(without_paths(result.recipe).model_dump(mode="json"), indent=2)
     parts.append(tag("details", tag("summary", "the recipe"), tag("pre", recipe)))
     return page(f"{title} - reconet", *parts)
 

@@ -8,8 +8,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reconet.files import write_bytes
 from reconet.study.result import Row, StudyResult
+from reconet.system.files import write_bytes
 
 ACCENT, OTHER, SOFT = "#c0392b", "#2c5d8f", "#9a9a9a"
 PANELS = (

@@ -6,13 +6,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from reconet.places import short_path, short_paths
-from reconet.recipe import Recipe
+from reconet.recipes.schema import Recipe
 from reconet.study.cell import LIVENESS, CellResult, read_result
 from reconet.study.grid import Cell
 from reconet.study.grids import Study
 from reconet.study.paper import PAPER
 from reconet.study.stats import Estimate, estimate, paired
+from reconet.system.paths import short_path, short_paths
 
 FIGURE = "miou"
 HEAD = (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconet.errors import pick
-from reconet.recipe import Recipe
+from reconet.recipes.schema import Recipe
 from reconet.study import grids
 from reconet.study.grid import Tell, check, entered, make_cells, read_study, run_cells
 from reconet.study.page import write_page

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from reconet.data.dataset import Dataset, spread_indices
-from reconet.inside import look_inside
 from reconet.models.context.reconet import TensorReconstruction, reconstruct
+from reconet.models.decompose import look_inside
 from reconet.models.liveness import Axis, effective_rank, singular_values
 from reconet.models.segmenter import Segmenter
 

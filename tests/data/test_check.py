@@ -15,9 +15,10 @@ from PIL import Image
 from reconet.data import open_dataset
 from reconet.data.check import check
 from reconet.data.check_report import Report
-from reconet.data.dataset import IGNORE, Dataset, DatasetInfo, Sample
-from reconet.data.draw import contact_sheet
+from reconet.data.dataset import Dataset, DatasetInfo, Sample
+from reconet.data.images.draw import contact_sheet
 from reconet.errors import MissingExtraError
+from reconet.types import IGNORE
 
 CLASSES = ("wall", "door", "floor")
 

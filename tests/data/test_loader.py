@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from reconet.data.dataset import IGNORE, DatasetInfo, Sample
+from reconet.data.dataset import DatasetInfo, Sample
 from reconet.data.loader import Batch, OnError, Skipped, batches, need_shared_memory, samples
 from reconet.data.order import AUGMENT, permutation, random_stream
 from reconet.data.transforms import MEAN_COLOUR, Geometry, augment
 from reconet.errors import DataError, MissingExtraError, RecipeError
+from reconet.types import IGNORE
 
 GEOMETRY = Geometry(crop=(24, 32), base_size=40)
 INFO = DatasetInfo(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from reconet.data.dataset import IGNORE, Image, Sample
+from reconet.data.dataset import Sample
 from reconet.data.transforms import (
     MEAN_COLOUR,
     Axis,
@@ -23,6 +23,7 @@ from reconet.data.transforms import (
     place,
     void,
 )
+from reconet.types import IGNORE, Image
 
 side = st.integers(1, 700)
 small = st.integers(1, 300)

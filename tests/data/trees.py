@@ -16,7 +16,7 @@ from PIL import Image
 from scipy.io import savemat  # type: ignore[import-untyped]
 
 from reconet.data import DATASETS, prepare_dataset
-from reconet.data.pcontext import NUMBERS
+from reconet.data.sets.pcontext import NUMBERS
 
 HEIGHT, WIDTH = 40, 56
 VOID = 255

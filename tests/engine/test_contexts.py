@@ -14,9 +14,10 @@ from reconet.engine.setup import geometry, make_state
 from reconet.engine.train import State, train
 from reconet.models.context import CONTEXTS
 from reconet.models.context.emanet import EMANet
-from reconet.recipe import Recipe, apply_overrides
-from reconet.recipes import find
-from reconet.world import World
+from reconet.recipes import find_recipe
+from reconet.recipes.overrides import apply_overrides
+from reconet.recipes.schema import Recipe
+from reconet.system.distributed import World
 from tests.engine.launch import command, last, run
 
 WORLD = World(rank=0, size=1, device=torch.device("cpu"))
@@ -24,7 +25,7 @@ STEPS = 8
 
 
 def recipe(context: str, *settings: str) -> Recipe:
-    return apply_overrides(find("scenes/tiny"), [f"model.context={context}", *settings])
+    return apply_overrides(find_recipe("scenes/tiny"), [f"model.context={context}", *settings])
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 import reconet.engine.memory
-from reconet.cost import model_cost
+from reconet.cost.counter import model_cost
 from reconet.engine.memory import memory_warning
 from reconet.engine.setup import make_state
-from reconet.recipe import apply_overrides
-from reconet.recipes import find
-from reconet.world import World
+from reconet.recipes import find_recipe
+from reconet.recipes.overrides import apply_overrides
+from reconet.system.distributed import World
 
 WORLD = World(rank=0, size=1, device=torch.device("cpu"))
 
@@ -17,13 +17,13 @@ WORLD = World(rank=0, size=1, device=torch.device("cpu"))
 def warning(monkeypatch: pytest.MonkeyPatch, free: int, *settings: str) -> str | None:
     """What a machine with so much free memory is told."""
     monkeypatch.setattr(reconet.engine.memory, "free_memory", lambda device: free)
-    recipe = apply_overrides(find("scenes/tiny"), list(settings))
+    recipe = apply_overrides(find_recipe("scenes/tiny"), list(settings))
     return memory_warning(recipe, make_state(recipe, 5, WORLD, fresh=True), WORLD)
 
 
 def needed(copies: int) -> int:
     """Bytes of a step of one picture, with so many copies of the weights."""
-    recipe = find("scenes/tiny")
+    recipe = find_recipe("scenes/tiny")
     model = make_state(recipe, 5, WORLD, fresh=True).model
     weights = 4 * sum(p.numel() for p in model.parameters())
     return model_cost(model, recipe.data.crop).training_bytes + copies * weights

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reconet.engine.rundir import STARTS, read_log
+from reconet.engine.rundir import read_log
+from reconet.system.run_files import STARTS
 from tests.engine.launch import (
     assert_same_run,
     command,

@@ -18,9 +18,9 @@ from reconet.cli import main
 from reconet.engine.display import Display
 from reconet.engine.rundir import Log, locked, read_log
 from reconet.errors import TrainingError
-from reconet.recipe import apply_overrides
-from reconet.recipes import RECIPES, find
-from reconet.world import World
+from reconet.recipes import RECIPES, find_recipe
+from reconet.recipes.overrides import apply_overrides
+from reconet.system.distributed import World
 from tests.data.trees import OPTIONS, make_tree
 
 TINY = [
@@ -57,7 +57,7 @@ def one_recipe_per_dataset() -> list[object]:
 def test_every_recipe_trains_on_a_tree_of_its_dataset(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    dataset = find(name).data.name
+    dataset = find_recipe(name).data.name
     make_tree(dataset, tmp_path / "data")
     options = [
         f"--set=data.options.{k}={json.dumps(v)}" for k, v in OPTIONS.get(dataset, {}).items()
@@ -232,7 +232,7 @@ def test_the_bar_of_a_validation_counts_the_pictures_of_this_process(
         yield lambda: told.append(-1)
 
     monkeypatch.setattr(Display, "validation", validation)
-    recipe = apply_overrides(find("scenes/tiny"), ["data.options.val=5", "data.workers=0"])
+    recipe = apply_overrides(find_recipe("scenes/tiny"), ["data.options.val=5", "data.workers=0"])
     world = OneOfTwo(rank=1, size=2, device=torch.device("cpu"))
     reconet.engine.run._Run(recipe, tmp_path, world, goes_on=False)._scores()
     assert told == [2, -1, -1]
@@ -241,12 +241,12 @@ def test_the_bar_of_a_validation_counts_the_pictures_of_this_process(
 def test_a_full_disk_keeps_the_last_good_checkpoint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import reconet.files
+    import reconet.system.files
 
     arguments = ["train", "scenes/tiny", f"--out={tmp_path / 'run'}", *TINY]
     arguments += ["--set=train.steps=4", "--set=train.save_every=2", "--set=train.eval_every=100"]
     saves = 0
-    real = reconet.files._write
+    real = reconet.system.files._write
 
     def fills_up(path: Path, write: object) -> None:
         nonlocal saves
@@ -256,7 +256,7 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(
                 raise OSError(28, "No space left on device")
         real(path, write)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(reconet.files, "_write", fills_up)
+    monkeypatch.setattr(reconet.system.files, "_write", fills_up)
     code, _, err = run(capsys, *arguments)
     assert code == 2
     assert err.splitlines()[-1].endswith("last.pt: No space left on device.")

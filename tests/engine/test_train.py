@@ -16,16 +16,17 @@ from reconet.engine.train import State, seed_step, train
 from reconet.errors import CheckpointError, RecipeError, TrainingError
 from reconet.models.segmenter import build_model
 from reconet.models.trained import load_trained, put_weights, save_trained
-from reconet.recipe import Recipe, apply_overrides
-from reconet.recipes import find
-from reconet.world import World
+from reconet.recipes import find_recipe
+from reconet.recipes.overrides import apply_overrides
+from reconet.recipes.schema import Recipe
+from reconet.system.distributed import World
 
 WORLD = World(rank=0, size=1, device=torch.device("cpu"))
 CLASSES = 5
 
 
 def recipe(*settings: str) -> Recipe:
-    return apply_overrides(find("scenes/tiny"), ["train.steps=40", *settings])
+    return apply_overrides(find_recipe("scenes/tiny"), ["train.steps=40", *settings])
 
 
 def fixed_batch() -> tuple[Tensor, Tensor]:

@@ -18,8 +18,8 @@ from torch.export import ExportedProgram
 
 from reconet.cli import main
 from reconet.data import open_dataset
-from reconet.data.images import write_index
-from reconet.data.scenes import CLASSES
+from reconet.data.images.read import write_index
+from reconet.data.scenes.generate import CLASSES
 from reconet.errors import (
     AbsentError,
     CheckpointError,
@@ -28,20 +28,20 @@ from reconet.errors import (
     OutputError,
     ReconetError,
 )
-from reconet.evaluate import evaluate_run
+from reconet.evaluation.evaluate import evaluate_run
 from reconet.export import export
 from reconet.export.check import Difference, refuse
 from reconet.export.graph import NOT_IN_ONNX, pooled, trace
 from reconet.export.pictures import of_recipe
 from reconet.export.write import FORMATS, as_openvino, save_openvino
+from reconet.inference.backends import LABELS, LOGITS, RUNTIMES, open_file
+from reconet.inference.backends.program_file import TRUST
+from reconet.inference.network import open_network
+from reconet.inference.predictor import Predictor
 from reconet.models.context import CONTEXTS
 from reconet.models.trained import EXPORTED, load_trained
-from reconet.predict import Predictor
-from reconet.recipe import apply_overrides
-from reconet.recipes import find
-from reconet.runtime import open_network
-from reconet.runtimes import LABELS, LOGITS, RUNTIMES, open_file
-from reconet.runtimes.program_file import TRUST
+from reconet.recipes import find_recipe
+from reconet.recipes.overrides import apply_overrides
 from tests.data.trees import make_tree
 from tests.export.trained import tiny_run
 
@@ -361,7 +361,7 @@ def test_a_dataset_that_is_here_but_wrong_is_not_taken_for_absent(tmp_path: Path
         of_recipe(recipe, "val", None, 4)
     make_tree("camvid", tmp_path / "camvid")
     wrong = ["data.name=camvid", f"data.root={tmp_path / 'camvid'}", "data.options.trees=1"]
-    damaged = apply_overrides(find("scenes/tiny"), wrong)
+    damaged = apply_overrides(find_recipe("scenes/tiny"), wrong)
     with pytest.raises(ReconetError, match=r"data\.options"):
         of_recipe(damaged, "val", None, 4)
 
@@ -371,7 +371,7 @@ def test_where_the_dataset_is_not_here_pictures_are_generated(
     root: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("RECONET_DATA", raising=False)
-    recipe = find("voc12/reconet_r50")
+    recipe = find_recipe("voc12/reconet_r50")
     data = recipe.data.model_copy(update={"root": root and Path(root), "crop": (64, 64)})
     elsewhere = recipe.model_copy(update={"data": data})
     found = of_recipe(elsewhere, "val", None, 2)

@@ -8,15 +8,15 @@ import pytest
 import torch
 
 from reconet.data import open_dataset
-from reconet.data.images import write_index
+from reconet.data.images.read import write_index
 from reconet.errors import DataError
 from reconet.export.graph import trace
 from reconet.export.int8 import KEPT, calibration, quantise, search
 from reconet.export.pictures import from_dataset, from_folder, readable, windows_of
 from reconet.export.write import as_onnx
-from reconet.inference import labels
+from reconet.inference.protocol import Protocol
+from reconet.inference.windows import labels
 from reconet.models.trained import load_trained
-from reconet.protocol import Protocol
 from tests.export.trained import tiny_run
 
 LOSSES = {(): 0.45, ("a",): 0.49, ("a", "b"): 0.499}

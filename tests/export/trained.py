@@ -4,16 +4,17 @@ from pathlib import Path
 
 import torch
 
-from reconet.data.scenes import CLASSES, PALETTE
+from reconet.data.scenes.generate import CLASSES, PALETTE
 from reconet.models.segmenter import build_model
-from reconet.models.trained import BEST, save_trained
-from reconet.recipe import apply_overrides
-from reconet.recipes import find
+from reconet.models.trained import save_trained
+from reconet.recipes import find_recipe
+from reconet.recipes.overrides import apply_overrides
+from reconet.system.run_files import BEST
 
 
 def tiny_run(directory: Path, context: str = "reconet", *settings: str) -> Path:
     torch.manual_seed(0)
-    recipe = apply_overrides(find("scenes/tiny"), [f"model.context={context}", *settings])
+    recipe = apply_overrides(find_recipe("scenes/tiny"), [f"model.context={context}", *settings])
     model = build_model(recipe, len(CLASSES)).eval()
     torch.nn.init.normal_(model.classify.weight, std=1)
     save_trained(

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reconet import recipe
 from reconet.engine.checkpoint import run_weights
 from reconet.engine.rundir import read_log
 from reconet.models.trained import load_trained
+from reconet.recipes.storage import read_recipe
 from tests.engine.launch import assert_same_run
 from tests.faults.conftest import KILLED, Straight, Zygote, arguments
 
@@ -16,7 +16,7 @@ from tests.faults.conftest import KILLED, Straight, Zygote, arguments
 def assert_whole(directory: Path) -> None:
     """Whatever has its final name can be read to its end."""
     for name, read in {
-        "recipe.json": recipe.read,
+        "recipe.json": read_recipe,
         "last.pt": run_weights,
         "best.safetensors": load_trained,
     }.items():

@@ -12,7 +12,7 @@ import torch
 from reconet.data.loader import Batch
 from reconet.engine.train import agreed
 from reconet.errors import DataError
-from reconet.world import World
+from reconet.system.distributed import World
 from tests.data.trees import make_tree
 from tests.engine.launch import assert_same_run, command, finish, last, start
 from tests.engine.test_run import TINY

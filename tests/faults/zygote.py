@@ -20,15 +20,15 @@ from typing import Any
 import torch
 import torch.utils.tensorboard  # imported here once, not in every child
 
-import reconet.data.builtin
 import reconet.data.dataset
+import reconet.data.scenes.dataset
 import reconet.engine.run
-import reconet.files
+import reconet.system.files
 from reconet.cli import main
-from reconet.cost import model_cost
+from reconet.cost.counter import model_cost
 from reconet.errors import DataError
 from reconet.models.segmenter import build_model
-from reconet.recipes import find
+from reconet.recipes import find_recipe
 
 
 def die() -> None:
@@ -107,19 +107,19 @@ def no_room(size: int) -> None:
 def worker_dies(number: int) -> None:
     own = os.getpid()
     call = nth(number, die)
-    before(reconet.data.builtin, "scene", lambda: None if os.getpid() == own else call())
+    before(reconet.data.scenes.dataset, "scene", lambda: None if os.getpid() == own else call())
 
 
 def validation_fails(number: int) -> None:
     call = nth(number, lambda: fail("a picture is gone"))
-    real = reconet.data.builtin.ScenesDataset.__getitem__
+    real = reconet.data.scenes.dataset.ScenesDataset.__getitem__
 
-    def read(self: reconet.data.builtin.ScenesDataset, index: int) -> Any:
+    def read(self: reconet.data.scenes.dataset.ScenesDataset, index: int) -> Any:
         if self.split == "val":
             call()
         return real(self, index)
 
-    reconet.data.builtin.ScenesDataset.__getitem__ = read  # type: ignore[method-assign]
+    reconet.data.scenes.dataset.ScenesDataset.__getitem__ = read  # type: ignore[method-assign]
 
 
 def fail(text: str) -> None:
@@ -189,7 +189,7 @@ def obey(order: dict[str, Any]) -> dict[str, Any]:
 def warm_up() -> None:
     """Import what torch imports at its first count of costs: a second, once."""
     with torch.device("meta"):
-        model = build_model(find("scenes/tiny"), 2)
+        model = build_model(find_recipe("scenes/tiny"), 2)
     model_cost(model, (64, 64))
 
 

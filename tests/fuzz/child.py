@@ -23,20 +23,21 @@ import torch
 from PIL import Image
 from safetensors.torch import save as safetensors_bytes
 
-from reconet import recipe
-from reconet.data.images import ORIENTATION, read_image, read_index, read_mat, read_upright
-from reconet.data.instances import read_json
+from reconet.data.images.read import ORIENTATION, read_image, read_index, read_mat, read_upright
 from reconet.data.labels import LabelReader, in_order
+from reconet.data.prepare.instances import read_json
 from reconet.engine.checkpoint import run_weights
 from reconet.engine.rundir import read_log
 from reconet.errors import ReconetError
 from reconet.export import export
+from reconet.inference.backends import open_file
 from reconet.models.segmenter import build_model
 from reconet.models.trained import load_trained, save_trained
 from reconet.models.weights import read_tensors
-from reconet.recipe import apply_overrides
-from reconet.recipes import find
-from reconet.runtimes import open_file
+from reconet.recipes import find_recipe
+from reconet.recipes.overrides import apply_overrides
+from reconet.recipes.schema import Recipe
+from reconet.recipes.storage import dump_recipe, read_recipe
 
 MEMORY = 4 * 2**30  # of addresses: torch alone takes more than one
 SECONDS = 20
@@ -75,9 +76,9 @@ def saved(content: object) -> bytes:
     return file.getvalue()
 
 
-def small() -> recipe.Recipe:
+def small() -> Recipe:
     changes = ["model.width=0.125", "model.rank=2", "model.aux=false", "data.crop=64"]
-    return apply_overrides(find("scenes/tiny"), changes)
+    return apply_overrides(find_recipe("scenes/tiny"), changes)
 
 
 def trained() -> bytes:
@@ -155,7 +156,7 @@ KINDS: dict[str, tuple[Callable[[], bytes], str, Callable[[Path], object]]] = {
     "bmp": (lambda: picture(IMAGE, "BMP"), ".bmp", read_image),
     "mask": (lambda: picture(MASK, "PNG"), ".png", LabelReader(in_order(5), read_index)),
     "mat": (mat, ".mat", lambda path: read_mat(path, "S")),
-    "recipe": (lambda: recipe.dump(small()).encode(), ".json", recipe.read),
+    "recipe": (lambda: dump_recipe(small()).encode(), ".json", read_recipe),
     "coco": (coco_json, ".json", lambda path: read_json(path, "images", "annotations")),
     "log": (log_lines, ".jsonl", into_run(read_log)),
     "safetensors": (lambda: safetensors_bytes(tensors()), ".safetensors", read_tensors),

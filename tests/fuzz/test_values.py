@@ -8,19 +8,21 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconet import recipe as recipes
-from reconet.data.dataset import IGNORE, Sample
-from reconet.data.folder_masks import FolderOptions, mask_reader
-from reconet.data.images import write_index
+from reconet.data.dataset import Sample
+from reconet.data.images.read import write_index
 from reconet.data.options import read_options
+from reconet.data.sets.folder_masks import FolderOptions, mask_reader
 from reconet.data.transforms import Geometry, augment
 from reconet.errors import ReconetError
-from reconet.protocol import Protocol, at_scale
-from reconet.recipe import apply_overrides, validate
-from reconet.recipes import find
+from reconet.inference.protocol import Protocol, at_scale
+from reconet.recipes import find_recipe
+from reconet.recipes.overrides import apply_overrides
+from reconet.recipes.schema import list_settings
+from reconet.recipes.storage import dump_recipe, validate_recipe
+from reconet.types import IGNORE
 
-TINY = find("scenes/tiny")
-KEYS = [name for name, _, _ in recipes.settings(TINY)]
+TINY = find_recipe("scenes/tiny")
+KEYS = [name for name, _, _ in list_settings(TINY)]
 # What JSON can hold, with the numbers, texts and depths that break careless readers.
 LEAVES = (
     st.none()
@@ -55,8 +57,8 @@ def test_overrides_make_a_recipe_that_survives_writing_or_are_refused(
     except ReconetError as error:
         assert_one_line(error)
         return
-    values = json.loads(recipes.dump(changed))
-    assert validate({k: v for k, v in values.items() if k != "format"}) == changed
+    values = json.loads(dump_recipe(changed))
+    assert validate_recipe({k: v for k, v in values.items() if k != "format"}) == changed
 
 
 @given(st.sampled_from(["data", "model", "loss", "optim", "train", "eval"]), VALUES)
@@ -64,10 +66,10 @@ def test_overrides_make_a_recipe_that_survives_writing_or_are_refused(
 def test_a_recipe_file_with_anything_in_a_group_is_read_or_refused(
     group: str, value: object
 ) -> None:
-    values = json.loads(recipes.dump(TINY)) | {group: value}
+    values = json.loads(dump_recipe(TINY)) | {group: value}
     values.pop("format")
     try:
-        validate(values)
+        validate_recipe(values)
     except ReconetError as error:
         assert_one_line(error)
 

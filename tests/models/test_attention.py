@@ -7,7 +7,7 @@ from torch import Tensor
 
 from reconet.models.attention import attend
 from reconet.models.layers import PooledBN, full_precision
-from reconet.models.side_loss import side_loss
+from reconet.models.losses import side_loss
 
 
 def slow_attention(query_dn: Tensor, key_dm: Tensor, value_cm: Tensor, scale: float) -> Tensor:

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim, export
 
-from reconet.losses import segmentation_loss
 from reconet.models.context import CONTEXTS
+from reconet.models.losses import segmentation_loss
 from reconet.models.segmenter import Segmenter, create_model
 
 CROP = (64, 96)  # not square: catches swapped axes

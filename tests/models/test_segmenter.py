@@ -9,8 +9,8 @@ from reconet.errors import RecipeError
 from reconet.models.context.reconet import RecoNet
 from reconet.models.layers import resize
 from reconet.models.segmenter import build_model, create_model
-from reconet.recipe import override
-from reconet.recipes import find
+from reconet.recipes import find_recipe
+from reconet.recipes.overrides import override
 
 SMALL: dict[str, Any] = {"backbone": "resnet18", "width": 0.125, "num_classes": 3, "crop": 64}
 
@@ -64,7 +64,7 @@ def test_what_cannot_be_built_says_why(arguments: dict[str, Any], message: str) 
 
 
 def test_a_recipe_builds_its_network_with_rank_and_options() -> None:
-    recipe = override(find("scenes/tiny"), "model.rank", "5")
+    recipe = override(find_recipe("scenes/tiny"), "model.rank", "5")
     recipe = override(recipe, "model.options.gpm", "false")
     context = build_model(recipe, 3).context
     assert isinstance(context, RecoNet)
@@ -117,5 +117,5 @@ def test_what_is_no_batch_of_rgb_pictures_is_refused(shape: tuple[int, ...]) -> 
 
 
 def test_a_recipe_with_a_rank_takes_a_context_without_one() -> None:
-    recipe = override(find("scenes/tiny"), "model.context", "fcn")
+    recipe = override(find_recipe("scenes/tiny"), "model.context", "fcn")
     assert not hasattr(build_model(recipe, 3).context.core, "rank_logits_r")

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from reconet.predict import Predictor
+from reconet.inference.predictor import Predictor
 from reconet.serve.app import create_app
 from reconet.serve.uploads import Limits
 from tests.serve.launch import Server, serving

@@ -8,12 +8,13 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from reconet.data.scenes import CLASSES, PALETTE, scene
+from reconet.data.scenes.generate import CLASSES, PALETTE, scene
 from reconet.models.context.reconet import RecoNet, TensorReconstruction
 from reconet.models.segmenter import build_model
-from reconet.models.trained import BEST, save_trained
-from reconet.recipe import apply_overrides
-from reconet.recipes import find
+from reconet.models.trained import save_trained
+from reconet.recipes import find_recipe
+from reconet.recipes.overrides import apply_overrides
+from reconet.system.run_files import BEST
 
 EVIL = "<img src=x onerror=alert(1)>"  # a class may be called anything
 NAMES = (EVIL, *CLASSES[1:])
@@ -22,7 +23,7 @@ NAMES = (EVIL, *CLASSES[1:])
 def make_run(directory: Path, *settings: str) -> Path:
     """Not trained, but lively: one lambda is nearly 1, and the fusing convolution listens to it."""
     torch.manual_seed(0)
-    recipe = apply_overrides(find("scenes/tiny"), settings)
+    recipe = apply_overrides(find_recipe("scenes/tiny"), settings)
     model = build_model(recipe, len(NAMES), pretrained=False).eval()
     if isinstance(model.context, RecoNet) and isinstance(model.context.core, TensorReconstruction):
         with torch.no_grad():

@@ -16,9 +16,9 @@ from PIL import Image
 
 from reconet.cli import main
 from reconet.cli.common import parse_amount
-from reconet.data.draw import overlay
+from reconet.data.images.draw import overlay
 from reconet.errors import RecipeError
-from reconet.predict import Predictor
+from reconet.inference.predictor import Predictor
 from reconet.serve.app import create_app
 from reconet.serve.explore import Explorer
 from reconet.serve.facts import short

@@ -11,7 +11,7 @@ import numpy as np
 import psutil
 import pytest
 
-from reconet.predict import Predictor
+from reconet.inference.predictor import Predictor
 from tests.serve.conftest import WAITING
 from tests.serve.launch import Server
 from tests.serve.small import picture, png, unpacked

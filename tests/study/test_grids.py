@@ -5,11 +5,11 @@ import torch
 
 from reconet.errors import RecipeError
 from reconet.models.segmenter import build_model
-from reconet.recipes import find
+from reconet.recipes import find_recipe
 from reconet.study.grids import STUDIES, choose
 from reconet.study.paper import PAPER
 
-TINY = find("scenes/tiny")
+TINY = find_recipe("scenes/tiny")
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -18,7 +18,7 @@ def test_every_variant_can_be_built_on_any_recipe(name: str) -> None:
     names = [variant.name for variant in variants]
     assert len(set(names)) == len(names)
     assert STUDIES[name].baseline in names
-    for base, some in ((TINY, variants), (find("voc12/reconet_r50"), variants[::3])):
+    for base, some in ((TINY, variants), (find_recipe("voc12/reconet_r50"), variants[::3])):
         for variant in some:
             with torch.device("meta"):
                 build_model(variant.recipe(base, 3), 5, pretrained=False)

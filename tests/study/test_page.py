@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from docs.make_studies import PAGE, PLACE, page
 from reconet.cli import main
-from reconet.places import short_path, short_paths, short_words
-from reconet.recipe import apply_overrides
-from reconet.recipes import find
+from reconet.recipes import find_recipe
+from reconet.recipes.overrides import apply_overrides
 from reconet.study.grids import STUDIES
 from reconet.study.page import html, markdown
 from reconet.study.result import StudyResult
+from reconet.system.paths import short_path, short_paths, short_words
+from tools.make_studies import PAGE, PLACE, page
 
 EMPTY = "## Rank\n\n<!-- study runs/study-rank-quick -->\n<!-- end -->\n"
 
@@ -35,7 +35,7 @@ def test_no_study_of_the_page_is_an_empty_heading(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = PAGE.read_text()
-    assert page(text, tmp_path) == text, "run `python -m docs.make_studies`"
+    assert page(text, tmp_path) == text, "run `python -m tools.make_studies`"
     for match in PLACE.finditer(text):
         assert match[3].strip(), match[2]
     for command in re.findall(
@@ -79,7 +79,7 @@ def test_neither_document_of_a_study_tells_where_its_files_are(tmp_path: Path) -
     ]
     result = StudyResult(
         study=STUDIES["rank"],
-        recipe=apply_overrides(find("voc12/reconet_r50"), places),
+        recipe=apply_overrides(find_recipe("voc12/reconet_r50"), places),
         seeds=(0,),
         rows=(),
         missing=(f"r1 seed 0: cannot read {secret / 'a.jpg'}",),

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.lines import Line2D
 
-from reconet.recipes import find
+from reconet.recipes import find_recipe
 from reconet.study.cell import CellResult
 from reconet.study.grids import STUDIES
 from reconet.study.plots import ACCENT, cost, figures, png, spectra
@@ -54,7 +54,7 @@ def points(line: Line2D) -> list[list[float]]:
 def result(study: str, *rows: Row) -> StudyResult:
     return StudyResult(
         study=STUDIES[study],
-        recipe=find("scenes/tiny"),
+        recipe=find_recipe("scenes/tiny"),
         seeds=(0, 1),
         rows=rows,
         missing=(),

@@ -6,12 +6,12 @@ import torch
 from reconet.data import open_dataset
 from reconet.models.context.reconet import RecoNet, TensorReconstruction, reconstruct
 from reconet.models.segmenter import build_model
-from reconet.recipe import apply_overrides
-from reconet.recipes import find
+from reconet.recipes import find_recipe
+from reconet.recipes.overrides import apply_overrides
 from reconet.study.spectrum import between, needed, shares, spectrum
 
 RECIPE = apply_overrides(
-    find("scenes/tiny"),
+    find_recipe("scenes/tiny"),
     ["data.options.size=[64, 96]", "data.crop=[64, 96]", "data.options.val=3", "model.rank=5"],
 )
 

@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from reconet.cli import main
+from reconet.cli.tables.results import variants_table
 from reconet.engine.rundir import read_log
 from reconet.errors import TrainingError
-from reconet.recipe import Recipe, apply_overrides
-from reconet.recipes import find
+from reconet.recipes import find_recipe
+from reconet.recipes.overrides import apply_overrides
+from reconet.recipes.schema import Recipe
 from reconet.study.cell import RESULT, read_result, run_cell
 from reconet.study.grid import Cell, entered, make_cells
 from reconet.study.grids import STUDIES, choose
@@ -24,7 +26,6 @@ from reconet.study.page import html, markdown
 from reconet.study.plots import figures
 from reconet.study.result import StudyResult, as_dict, gather, table_rows
 from reconet.study.run import make_plan, open_study
-from reconet.tables import variants_table
 
 SETTINGS = [
     "data.options.train=8",
@@ -40,7 +41,7 @@ COMPONENTS = STUDIES["components"]
 
 
 def tiny() -> Recipe:
-    return apply_overrides(find("scenes/tiny"), SETTINGS)
+    return apply_overrides(find_recipe("scenes/tiny"), SETTINGS)
 
 
 def cells_in(out: Path, names: str, seeds: int = 2) -> list[Cell]:

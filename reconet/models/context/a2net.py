@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from reconet.models.context.base import ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn_relu
-from reconet.recipe import Fraction
+from reconet.recipes.schema import Fraction
 
 
 class DoubleAttention(nn.Module):

@@ -15,8 +15,8 @@ from reconet.models.context.base import ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.head import classifier
 from reconet.models.layers import conv_bn_relu
-from reconet.models.side_loss import side_loss
-from reconet.recipe import Fraction
+from reconet.models.losses import side_loss
+from reconet.recipes.schema import Fraction
 
 EPS = 1e-8  # a class without a pixel has the centre 0
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from reconet.models.attention import attend
 from reconet.models.context.base import ContextModule
 from reconet.models.features import Context, Features, Stages
-from reconet.recipe import Fraction
+from reconet.recipes.schema import Fraction
 
 SCALES = (1, 3, 6, 8)
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from reconet.models.context.base import ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn
-from reconet.recipe import Fraction
+from reconet.recipes.schema import Fraction
 
 
 class CrissCrossAttention(nn.Module):

@@ -17,7 +17,7 @@ from reconet.models.context.base import ContextModule
 from reconet.models.context.encnet import EncModule, Lateral, presence_loss
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import ImagePooling, conv_bn, conv_bn_relu
-from reconet.recipe import Fraction
+from reconet.recipes.schema import Fraction
 
 HEADS = 8
 

@@ -12,8 +12,8 @@ from reconet.models.context.base import ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.head import classifier
 from reconet.models.layers import conv_bn_relu, full_precision
-from reconet.models.side_loss import side_loss
-from reconet.recipe import Fraction
+from reconet.models.losses import side_loss
+from reconet.recipes.schema import Fraction
 
 
 class PositionAttention(nn.Module):

@@ -14,7 +14,7 @@ from reconet.models.context.base import ContextModule
 from reconet.models.context.deeplabv3 import ASPP, separable_conv
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn_relu, resize
-from reconet.recipe import Fraction
+from reconet.recipes.schema import Fraction
 
 
 class DeepLabV3Plus(ContextModule):

@@ -17,7 +17,7 @@ from reconet.models.attention import Product
 from reconet.models.context.base import ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn, conv_bn_relu, full_precision
-from reconet.recipe import Fraction
+from reconet.recipes.schema import Fraction
 
 EPS = 1e-6
 

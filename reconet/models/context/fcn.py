@@ -9,7 +9,7 @@ from torch import nn
 from reconet.models.context.base import ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn_relu
-from reconet.recipe import Fraction
+from reconet.recipes.schema import Fraction
 
 
 class FCN(ContextModule):

@@ -12,7 +12,7 @@ from reconet.models.attention import Attention
 from reconet.models.context.base import ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn_relu
-from reconet.recipe import Fraction
+from reconet.recipes.schema import Fraction
 
 
 class NonLocalBlock(nn.Module):

@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from reconet.models.context.base import ContextModule
 from reconet.models.features import Context, Features, FeatureSpec, Stages
 from reconet.models.layers import conv_bn_relu, resize
-from reconet.recipe import Fraction
+from reconet.recipes.schema import Fraction
 
 RankWeights = Literal["mean", "sum"]
 

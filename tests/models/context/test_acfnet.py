@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from reconet.models.context.acfnet import ACFNet, class_centres, class_features
-from reconet.models.side_loss import side_loss
+from reconet.models.losses import side_loss
 from tests.models.context.small import SIZE, STAGES, features
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from reconet.cost import count, module_cost
+from reconet.cost.counter import count, module_cost
 from reconet.models.context import CONTEXTS
 from reconet.models.context.apcnet import AdaptiveContext
 from reconet.models.context.dmnet import DynamicFilter

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from reconet.models.context.danet import ChannelAttention, DANet, PositionAttention
-from reconet.models.side_loss import side_loss
+from reconet.models.losses import side_loss
 from tests.models.context.small import SIZE, STAGES, features
 
 

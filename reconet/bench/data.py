@@ -1,0 +1,208 @@
+"""How fast training pictures come, in one run and taking turns:
+
+    reconet   read, augment, batch: what training uses
+    decode    the same files read by the same functions, and nothing done with them
+    pillow    what a usual loader does: open with Pillow, flip, resize the whole picture, pad, crop
+
+on pictures as large and as detailed as those of PASCAL VOC, with 1 and 2 worker processes.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import truediv
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+from torch import Tensor
+from torch.utils import data as torch_data
+
+from reconet.data.dataset import DatasetInfo, FileDataset, Pair
+from reconet.data.images.read import read_index
+from reconet.data.loader import PREFETCH, Failure, batches, produce
+from reconet.data.order import Plan, Slot, random_stream
+from reconet.data.transforms import MEAN_COLOUR, Geometry
+from reconet.types import IGNORE
+
+GEOMETRY = Geometry(crop=(512, 512), base_size=520, scale=(0.5, 2.0))
+SIZE = (375, 500)
+CLASSES = 21
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataBench:
+    """One pipeline with one number of workers."""
+
+    name: str
+    workers: int
+    samples_per_second: float
+    of_decode: float  # its speed as a part of that of decoding alone, with as many workers
+    over_pillow: float  # how many times as fast as the Pillow pipeline, with as many workers
+
+
+def bench_data(
+    *,
+    pictures: int = 48,
+    batch: int = 16,
+    steps: int = 12,
+    rounds: int = 5,
+    workers: Sequence[int] = (1, 2),
+) -> list[DataBench]:
+    """Medians over rounds in which all pipelines take turns; ratios are taken within a round."""
+    with TemporaryDirectory(prefix="reconet-bench-") as folder:
+        dataset = write_pictures(Path(folder), pictures)
+        return [
+            result for count in workers for result in _compare(dataset, batch, steps, rounds, count)
+        ]
+
+
+def _compare(
+    dataset: FileDataset, batch: int, steps: int, rounds: int, workers: int
+) -> list[DataBench]:
+    unmeasured = PREFETCH * workers + 4  # until every place of the buffers has been used once
+    rates: dict[str, list[float]] = {}
+    for seed in range(rounds):
+        for name, stream in _pipelines(dataset, seed, batch, steps + unmeasured, workers).items():
+            seconds = _seconds_per_batch(stream, unmeasured)
+            rates.setdefault(name, []).append(batch / seconds)
+    return [
+        DataBench(
+            name=name,
+            workers=workers,
+            samples_per_second=median(values),
+            of_decode=median(map(truediv, values, rates["decode"])),
+            over_pillow=median(map(truediv, values, rates["pillow"])),
+        )
+        for name, values in rates.items()
+    ]
+
+
+def _pipelines(
+    dataset: FileDataset, seed: int, batch: int, steps: int, workers: int
+) -> dict[str, Iterator[object]]:
+    """None of them does anything before its first batch is asked for."""
+    plan = Plan(
+        pictures=len(dataset), seed=seed, batch=batch, start=0, steps=steps, rank=0, world=1
+    )
+    return {
+        "reconet": batches(
+            dataset,
+            GEOMETRY,
+            seed=seed,
+            batch=batch,
+            steps=steps,
+            workers=workers,
+            keep=False,  # as in training
+        ),
+        "decode": produce(Decoder(dataset), plan, workers),
+        "pillow": pillow_batches(dataset, plan, workers),
+    }
+
+
+def _seconds_per_batch(stream: Iterable[object], unmeasured: int) -> float:
+    """Without the first batches: starting workers and the first use of memory are not the point."""
+    arrivals = [time.perf_counter() for _ in stream][unmeasured - 1 :]
+    return (arrivals[-1] - arrivals[0]) / (len(arrivals) - 1)
+
+
+@dataclass(frozen=True)
+class Decoder(torch_data.Dataset[int | Failure]):
+    """Reads the pictures of a batch and returns only how many: no pixel leaves the worker."""
+
+    dataset: FileDataset
+
+    def __getitem__(self, slots: list[Slot]) -> int | Failure:
+        return len([self.dataset[slot.picture].name for slot in slots])
+
+
+@dataclass(frozen=True)
+class PillowCrops(torch_data.Dataset[tuple[Tensor, Tensor]]):
+    """The whole picture is resized, then padded, then cropped; the same random choices."""
+
+    dataset: FileDataset
+
+    def __getitem__(self, slot: Slot) -> tuple[Tensor, Tensor]:
+        rng = random_stream(slot.step, slot.slot)
+        _, image_path, label_path = self.dataset.pairs[slot.picture]
+        assert label_path is not None
+        image = Image.open(image_path).convert("RGB")
+        label: Image.Image = Image.open(label_path)
+        if rng.random() < 0.5:
+            image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+            label = label.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        zoom = GEOMETRY.base_size * rng.uniform(*GEOMETRY.scale) / max(image.size)
+        size = round(image.width * zoom), round(image.height * zoom)
+        image = image.resize(size, Image.Resampling.BILINEAR)
+        label = label.resize(size, Image.Resampling.NEAREST)
+        height, width = GEOMETRY.crop
+        border = (0, 0, max(0, width - size[0]), max(0, height - size[1]))
+        if any(border):
+            image = ImageOps.expand(image, border, fill=MEAN_COLOUR)
+            label = ImageOps.expand(label, border, fill=IGNORE)
+        left = int(rng.integers(image.width - width + 1))
+        top = int(rng.integers(image.height - height + 1))
+        box = (left, top, left + width, top + height)
+        image_hwc, label_hw = np.array(image.crop(box)), np.array(label.crop(box))
+        return torch.from_numpy(image_hwc).permute(2, 0, 1), torch.from_numpy(label_hw)
+
+
+def pillow_batches(dataset: FileDataset, plan: Plan, workers: int) -> Iterator[object]:
+    """DataLoader's own batching, which stacks in the worker, in shared memory."""
+    loader = torch_data.DataLoader(
+        PillowCrops(dataset), batch_sampler=plan, num_workers=workers, generator=torch.Generator()
+    )
+    yield from loader
+
+
+def write_pictures(folder: Path, count: int) -> FileDataset:
+    """JPEGs of some 80 kB and palette PNGs, as PASCAL VOC has them."""
+    pairs = []
+    for index in range(count):
+        image_hwc, label_hw = picture(random_stream(index))
+        name = f"{index:04d}"
+        pair = Pair(name, folder / f"{name}.jpg", folder / f"{name}.png")
+        Image.fromarray(image_hwc).save(pair.image, quality=90)
+        label = Image.fromarray(label_hw)
+        label.putpalette(bytes(range(256)) * 3)
+        label.save(folder / f"{name}.png")
+        pairs.append(pair)
+    names = tuple(f"class {index}" for index in range(CLASSES))
+    info = DatasetInfo(name="bench", title="", classes=names, palette=(), splits={})
+    return FileDataset(info=info, split="train", pairs=pairs, read_label=read_index)
+
+
+def picture(rng: np.random.Generator) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Objects over a background, all with detail at every scale, as photographs have it."""
+    height, width = SIZE
+    label_hw = np.zeros(SIZE, np.uint8)
+    image_hwc = rng.uniform(60, 190, 3) + texture(rng)
+    for _ in range(rng.integers(2, 7)):
+        mask_hw = np.zeros(SIZE, np.uint8)
+        angle_n = np.sort(rng.uniform(0, 2 * np.pi, 40))
+        radius_n = rng.uniform(25, 110) * (1 + 0.25 * np.cos(3 * angle_n + rng.uniform(0, 6)))
+        outline_n2 = np.stack([np.cos(angle_n), np.sin(angle_n)], 1) * radius_n[:, None]
+        outline_n2 += rng.uniform((0, 0), (width, height))
+        points = [outline_n2.astype(np.int32)]
+        cv2.fillPoly(mask_hw, points, 1)
+        image_hwc[mask_hw > 0] = (rng.uniform(30, 220, 3) + texture(rng))[mask_hw > 0]
+        label_hw[mask_hw > 0] = rng.integers(1, CLASSES)
+        cv2.polylines(label_hw, points, True, IGNORE, 5)
+    return np.clip(image_hwc, 0, 255).astype(np.uint8), label_hw
+
+
+def texture(rng: np.random.Generator) -> NDArray[np.float64]:
+    """Noise in octaves, weaker the finer; mostly of brightness, a little of colour."""
+    height, width = SIZE
+    result_hwc, decay = np.zeros((height, width, 3)), rng.uniform(0.86, 1.02)
+    for octave in range(1, 9):
+        grid = (3 * 2**octave // 4 + 1, 2**octave + 1)
+        noise_hwc = rng.normal(size=(*grid, 1)) + 0.3 * rng.normal(size=(*grid, 3))
+        wide_hwc = cv2.resize(noise_hwc, (width, height), interpolation=cv2.INTER_CUBIC)
+        result_hwc += 25 * decay**octave * wide_hwc
+    return result_hwc

@@ -1,0 +1,193 @@
+"""Measurements side by side in one run: what counts is the ratio, not the time of one machine."""
+
+import copy
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+
+import torch
+from torch import Tensor, nn
+
+from reconet.cost.counter import PeakMemory, module_cost
+from reconet.errors import RecipeError, pick
+from reconet.models.context import CONTEXTS
+from reconet.models.context.reconet import TensorReconstruction
+from reconet.models.features import FeatureSpec, Stages
+from reconet.system.timing import turns
+
+LOOP = "reconet, loop"
+# What one position of the result knows of the map. All other cores look at the whole of it.
+REACH = {
+    "cbam": "channels, 7 x 7",
+    "encnet": "channels only",
+    "senet": "channels only",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModuleBench:
+    """One core on one feature map; memory in units of that map."""
+
+    name: str
+    reach: str
+    params: int
+    macs: int
+    forward_ms: float
+    forward_backward_ms: float
+    forward_peak_maps: float  # most that is alive at once, beside input and weights
+    forward_backward_peak_maps: float  # the same in training, beside the gradients of the weights
+
+    @property
+    def spatial(self) -> bool:
+        """Does a position hear of others, or do all get the same gates?"""
+        return self.reach != "channels only"
+
+
+class LoopReconstruction(nn.Module):
+    """The same arithmetic as TensorReconstruction in the form that the paper's authors published:
+    one layer per rank and axis, one outer product per rank. The slow reference of the benchmark.
+    """
+
+    def __init__(self, core: TensorReconstruction) -> None:
+        super().__init__()
+        self.channel = _layers(core.channel.linear.weight, core.channel.length)
+        self.row = _layers(core.row.linear.weight, core.row.length)
+        self.column = _layers(core.column.linear.weight, core.column.length)
+        self.rank_logits_r = nn.Parameter(core.rank_logits_r.detach().clone())
+
+    def forward(self, x_bchw: Tensor) -> Tensor:
+        channel_bc11 = x_bchw.mean(dim=(2, 3))[:, :, None, None]
+        row_bh11 = x_bchw.mean(dim=(1, 3))[:, :, None, None]
+        column_bw11 = x_bchw.mean(dim=(1, 2))[:, :, None, None]
+        weight_r = self.rank_logits_r.softmax(dim=0)
+        attention_bchw = torch.zeros_like(x_bchw)
+        for index, (channel, row, column) in enumerate(
+            zip(self.channel, self.row, self.column, strict=True)
+        ):
+            c_bc1 = channel(channel_bc11).sigmoid().flatten(1)[:, :, None]
+            h_b1h = row(row_bh11).sigmoid().flatten(1)[:, None, :]
+            w_b1w = column(column_bw11).sigmoid().flatten(1)[:, None, :]
+            plane_bn1 = (c_bc1 @ h_b1h).flatten(1)[:, :, None]
+            one_bchw = (plane_bn1 @ w_b1w).view_as(x_bchw)
+            attention_bchw = attention_bchw + weight_r[index] * one_bchw
+        return x_bchw * attention_bchw
+
+
+def bench_module(
+    *,
+    channels: int = 512,
+    size: tuple[int, int] = (64, 64),
+    rank: int = 64,
+    repeats: int = 15,
+    only: Collection[str] | None = None,
+) -> list[ModuleBench]:
+    """Time cores on one map of one picture, taking turns, so that noise meets all alike.
+
+    RecoNet's comes first, its loop form second; then the others, or `only` those.
+    """
+    torch.manual_seed(0)
+    cores = make_cores(channels, size, rank, only)
+    x_bchw = torch.randn(1, channels, *size)
+    forward = _times(
+        {name: partial(_forward, module, x_bchw) for name, module in cores.items()}, repeats
+    )
+    both = _times(
+        {name: partial(_forward_backward, module, x_bchw) for name, module in cores.items()},
+        repeats,
+    )
+    return [
+        _module_bench(name, module, x_bchw, 1e3 * forward[name], 1e3 * both[name])
+        for name, module in cores.items()
+    ]
+
+
+def make_cores(
+    channels: int, size: tuple[int, int], rank: int, only: Collection[str] | None = None
+) -> dict[str, nn.Module]:
+    """The 512-channel modules of all contexts that have one, as their heads would build them."""
+    specs = (FeatureSpec(channels=c, height=size[0], width=size[1]) for c in _widths(channels))
+    stages = Stages(*specs)
+    core = TensorReconstruction(
+        FeatureSpec(channels=channels, height=size[0], width=size[1]), rank=rank
+    )
+    cores: dict[str, nn.Module] = {"reconet": core, LOOP: LoopReconstruction(core)}
+    for name in only if only is not None else CONTEXTS:
+        rival = pick(CONTEXTS, name, "context")(stages, num_classes=21).core
+        if rival is not None:
+            cores.setdefault(name, rival)
+        elif only is not None:
+            raise RecipeError(f"{name} has no core: it works on the backbone's map as a whole.")
+    return cores
+
+
+def smaller_than_reconet(results: Sequence[ModuleBench]) -> list[str]:
+    """Which cores that build spatial context beat RecoNet's, in what, and what they cost it."""
+    base = next(r for r in results if r.name == "reconet")
+    figures = {
+        "forward": "forward_ms",
+        "forward + backward": "forward_backward_ms",
+        "peak": "forward_peak_maps",
+        "peak in training": "forward_backward_peak_maps",
+    }
+    lines = []
+    for r in results:
+        less = [label for label, key in figures.items() if getattr(r, key) < getattr(base, key)]
+        if r.spatial and less:
+            lines.append(
+                f"{r.name} ({r.reach}; {r.macs / 1e9:.4f} G MACs, RecoNet {base.macs / 1e9:.4f} G) "
+                f"needs less than RecoNet: {', '.join(less)}."
+            )
+    return lines
+
+
+def _widths(channels: int) -> tuple[int, int, int, int]:
+    """Of c1..c4, so that heads reduce c4 to `channels`."""
+    return max(1, channels // 2), channels, 2 * channels, 4 * channels
+
+
+def _module_bench(
+    name: str, module: nn.Module, x_bchw: Tensor, forward_ms: float, forward_backward_ms: float
+) -> ModuleBench:
+    map_bytes = x_bchw.numel() * x_bchw.element_size()
+    with PeakMemory() as forward:
+        _forward(module, x_bchw)
+    with PeakMemory() as both:
+        _forward_backward(module, x_bchw)
+    gradients = [p.grad for p in module.parameters() if p.grad is not None]
+    cost = module_cost(copy.deepcopy(module).eval().to("meta"), x_bchw.to("meta"))
+    return ModuleBench(
+        name=name,
+        reach=REACH.get(name, "whole map"),
+        params=cost.params,
+        macs=cost.macs,
+        forward_ms=forward_ms,
+        forward_backward_ms=forward_backward_ms,
+        forward_peak_maps=forward.peak_bytes() / map_bytes,
+        forward_backward_peak_maps=both.peak_bytes(without=gradients) / map_bytes,
+    )
+
+
+def _forward(module: nn.Module, x_bchw: Tensor) -> None:
+    with torch.no_grad():
+        module.eval()(x_bchw)
+
+
+def _forward_backward(module: nn.Module, x_bchw: Tensor) -> None:
+    module.train().zero_grad(set_to_none=True)
+    module(x_bchw.detach().requires_grad_()).sum().backward()
+
+
+def _times(calls: Mapping[str, Callable[[], None]], repeats: int) -> dict[str, float]:
+    """Median seconds of each call."""
+    return {name: median(seconds) for name, seconds in turns(calls, repeats).items()}
+
+
+def _layers(weight: Tensor, length: int) -> nn.ModuleList:
+    """The r square maps that are stacked in `weight`, as r separate 1x1 convolutions."""
+    layers = nn.ModuleList()
+    for weight_nn in weight.detach().split(length):
+        layer = nn.Conv2d(length, length, 1, bias=False)
+        layer.weight = nn.Parameter(weight_nn[:, :, None, None].clone())
+        layers.append(layer)
+    return layers

@@ -1,0 +1,81 @@
+"""Training steps in fp32 against bf16 with channels last, step by step in turn in one run."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+
+import torch
+
+from reconet.data import open_dataset
+from reconet.data.loader import Batch, batches
+from reconet.engine.setup import geometry, make_state
+from reconet.engine.train import Step, train
+from reconet.errors import TrainingError
+from reconet.recipes import find_recipe
+from reconet.recipes.overrides import apply_overrides
+from reconet.recipes.schema import Recipe
+from reconet.system.distributed import World, pick_device
+from reconet.system.hardware import make_bf16_safe
+from reconet.system.timing import over, turns
+
+MODES = {
+    "fp32": [],
+    "bf16, channels last": ["train.precision=bf16", "train.channels_last=true"],
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainBench:
+    name: str
+    seconds_per_step: float  # median
+    images_per_second: float
+    over_fp32: float  # how many times as fast, median over the steps
+    losses: tuple[float, ...]  # of every step: the two curves should lie close together
+
+
+def bench_train(
+    *,
+    backbone: str = "resnet50",
+    size: int = 256,
+    batch: int = 2,
+    steps: int = 8,
+    device: str = "auto",
+) -> list[TrainBench]:
+    world = World(rank=0, size=1, device=pick_device(device))
+    if world.device.type == "cpu" and not make_bf16_safe():
+        raise TrainingError("this CPU cannot compute in bf16.")
+    common = [f"model.backbone={backbone}", f"data.crop={size}", f"data.base_size={size}"]
+    common += [f"data.options.size=[{size}, {size}]", f"train.batch={batch}", "optim.lr=0.005"]
+    common += ["model.width=1", "model.rank=64", f"train.steps={steps + 1}"]
+    calls: dict[str, Callable[[], None]] = {}
+    losses: dict[str, list[float]] = {name: [] for name in MODES}
+    for name, own in MODES.items():
+        recipe = apply_overrides(find_recipe("scenes/tiny"), [*common, *own])
+        calls[name] = partial(_step, _steps(recipe, world, steps + 1), losses[name])
+    times = turns(calls, steps)
+    return [
+        TrainBench(
+            name=name,
+            seconds_per_step=median(seconds),
+            images_per_second=batch / median(seconds),
+            over_fp32=median(over(times["fp32"], seconds)),
+            losses=tuple(losses[name]),
+        )
+        for name, seconds in times.items()
+    ]
+
+
+def _step(run: Iterator[Step], losses: list[float]) -> None:
+    losses.append(next(run).loss)
+
+
+def _steps(recipe: Recipe, world: World, steps: int) -> Iterator[Step]:
+    torch.manual_seed(0)
+    dataset = open_dataset("scenes", "train", None, recipe.data.options)
+    state = make_state(recipe, len(dataset.info.classes), world, fresh=True)
+    stream: Iterator[Batch] = batches(
+        dataset, geometry(recipe), seed=0, batch=recipe.train.batch, steps=steps
+    )
+    # All pictures first: reading them is not what is measured.
+    return train(state, list(stream), recipe, steps, world)

@@ -1,0 +1,222 @@
+"""What a network costs: parameters, multiply-adds (MACs), memory. Exact, and without running it:
+everything happens on meta tensors, which have shapes but no values.
+
+MACs are those of convolutions, linear layers and matrix products, each counted once; element-wise
+work, norms, pooling and resizing are not products and not counted. (The paper counts otherwise:
+cost_paper/.)
+"""
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+from weakref import finalize
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
+
+from reconet.errors import RecipeError
+from reconet.models.features import Features
+from reconet.models.losses import segmentation_loss
+from reconet.models.segmenter import Segmenter, build_model
+from reconet.recipes.overrides import with_context
+from reconet.recipes.schema import Recipe
+
+# Fused attention on CPU is two products like everywhere else; torch's counter does not know it.
+_FUSED: dict[Any, Any] = {
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: (
+        lambda query, key, value, *_, out_shape=None, **__: sdpa_flop_count(query, key, value)
+    )
+}
+SMALLEST = 33  # two features a side at stride 32: batch norm needs more than one
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Of one part of a network, for one picture."""
+
+    name: str
+    params: int
+    macs: int
+    saved_bytes: int  # kept from the forward to the backward pass, in training
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelCost:
+    parts: tuple[Cost, ...]  # in the order of the flow; "core" is a part of "context"
+    total: Cost  # in use: without the auxiliary head, which is there in training only
+    training_bytes: int  # all that a training step keeps: with the auxiliary head and the loss
+    peak_bytes: int  # most that is alive at once in use, beside the weights
+
+
+def model_cost(model: Segmenter, size: tuple[int, int]) -> ModelCost:
+    """Cost of a network at an input of (height, width)."""
+    if min(size) < SMALLEST:
+        raise RecipeError(f"the input must be at least {SMALLEST} x {SMALLEST}, got {size}.")
+    net = copy.deepcopy(model).to("meta")
+    image_bchw = torch.empty(1, 3, *size, device="meta")
+    label_bhw = torch.zeros(1, *size, dtype=torch.uint8, device="meta")
+    macs, saved = count(
+        net.train(), image_bchw, then=lambda logits: segmentation_loss(logits, label_bhw)
+    )
+    parts = {
+        name: Cost(
+            name=name,
+            params=sum(parameters(module) for module, _ in modules),
+            macs=sum(macs[path] for _, path in modules),
+            saved_bytes=sum(saved[path] for _, path in modules),
+        )
+        for name, modules in _parts(net).items()
+    }
+    used = [part for name, part in parts.items() if name not in {"core", "aux"}]
+    with torch.no_grad(), PeakMemory() as memory:
+        net.eval()(image_bchw)
+    return ModelCost(
+        parts=tuple(parts.values()),
+        total=Cost(
+            name="total",
+            params=sum(part.params for part in used),
+            macs=sum(part.macs for part in used),
+            saved_bytes=sum(part.saved_bytes for part in used),
+        ),
+        training_bytes=saved[""],
+        peak_bytes=memory.peak_bytes(),
+    )
+
+
+def recipe_costs(
+    recipe: Recipe, contexts: Iterable[str], size: tuple[int, int], num_classes: int
+) -> dict[str, ModelCost]:
+    """Cost of a recipe's network, and of other contexts on the same backbone."""
+    costs = {}
+    for name in contexts:
+        with torch.device("meta"):
+            built = build_model(with_context(recipe, name), num_classes, pretrained=False)
+        costs[name] = model_cost(built, size)
+    return costs
+
+
+def module_cost(module: nn.Module, *inputs: Tensor | Features) -> Cost:
+    """Cost of any module, e.g. a context's core on one feature map, real or on meta."""
+    macs, saved = count(module, *inputs)
+    return Cost(
+        name=type(module).__name__, params=parameters(module), macs=macs[""], saved_bytes=saved[""]
+    )
+
+
+def parameters(module: nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters())
+
+
+def count(
+    module: nn.Module, *inputs: Tensor | Features, then: Callable[[Any], object] | None = None
+) -> tuple[Counter[str], Counter[str]]:
+    """MACs and bytes saved for the backward pass, by the dotted path of each module ("" = all).
+
+    `then` is called on the result, and counts into "" only.
+    """
+    root = type(module).__name__
+    saved: Counter[str] = Counter()
+    # Weights are there anyway, and a map that two layers save is there once. Storages are kept, so
+    # that the address of one that is gone cannot pass for one that is new.
+    seen = {t.untyped_storage()._cdata: t.untyped_storage() for t in _state(module)}
+    counter = FlopCounterMode(display=False, custom_mapping=_FUSED)
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in seen:
+            seen[storage._cdata] = storage
+            saved.update({path: storage.nbytes() for path in counter.mod_tracker.parents})
+        return tensor
+
+    with counter, torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        result = module(*inputs)
+        if then is not None:
+            then(result)
+    macs = Counter({path: sum(by.values()) // 2 for path, by in counter.flop_counts.items()})
+    return _relative(macs, root), _relative(saved, root)
+
+
+class PeakMemory(TorchDispatchMode):
+    """Within it: how many bytes of operator outputs are alive, gradients included."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._changes: list[tuple[int, int]] = []  # (number of a storage, bytes more or less)
+        self._numbers: dict[int, int] = {}  # of the storages alive, by address
+
+    def peak_bytes(self, without: Iterable[Tensor] = ()) -> int:
+        """The most that was alive at once, leaving out the storages of some tensors."""
+        left_out = {self._numbers.get(t.untyped_storage()._cdata) for t in without}
+        alive = peak = 0
+        for number, change in self._changes:
+            if number not in left_out:
+                alive += change
+                peak = max(peak, alive)
+        return peak
+
+    def __torch_dispatch__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        for tensor in tree_leaves((args, kwargs)):  # what came from outside is not counted
+            if isinstance(tensor, Tensor):
+                self._watch(tensor.untyped_storage(), 0)
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, Tensor):
+                self._watch(tensor.untyped_storage(), tensor.untyped_storage().nbytes())
+        return result
+
+    def _watch(self, storage: torch.UntypedStorage, nbytes: int) -> None:
+        if storage._cdata in self._numbers:
+            return
+        number = len(self._changes)
+        self._numbers[storage._cdata] = number
+        self._changes.append((number, nbytes))
+        finalize(storage, self._forget, storage._cdata, number, nbytes)
+
+    def _forget(self, address: int, number: int, nbytes: int) -> None:
+        del self._numbers[address]
+        self._changes.append((number, -nbytes))
+
+
+def _parts(net: Segmenter) -> dict[str, list[tuple[nn.Module, str]]]:
+    """The parts that a reader wants to see, each as modules with their paths."""
+    backbone = net.backbone
+    stem: list[tuple[nn.Module, str]] = [
+        (backbone.conv1, "backbone.conv1"),
+        (backbone.bn1, "backbone.bn1"),
+        (backbone.relu, "backbone.relu"),
+        (backbone.maxpool, "backbone.maxpool"),
+    ]
+    parts = {"stem": stem}
+    for index, stage in enumerate(
+        [backbone.layer1, backbone.layer2, backbone.layer3, backbone.layer4], start=1
+    ):
+        parts[f"layer{index}"] = [(stage, f"backbone.layer{index}")]
+    parts["context"] = [(net.context, "context")]
+    if net.context.core is not None:
+        parts["core"] = [(net.context.core, "context.core")]
+    parts["classify"] = [(net.classify, "classify")]
+    if net.aux is not None:
+        parts["aux"] = [(net.aux, "aux")]
+    return parts
+
+
+def _state(module: nn.Module) -> list[Tensor]:
+    return [*module.parameters(), *module.buffers()]
+
+
+def _relative(counts: Counter[str], root: str) -> Counter[str]:
+    """From the tracker's paths ("Segmenter.backbone.conv1", "Global") to the module's own."""
+    return Counter(
+        {
+            "" if path == "Global" else path.removeprefix(f"{root}."): number
+            for path, number in counts.items()
+            if path != root
+        }
+    )

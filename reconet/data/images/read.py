@@ -1,0 +1,273 @@
+"""Reading pictures and label files from disks that nobody has checked.
+
+Whatever is wrong with a file, missing, cut off, not a picture, or a small file that unpacks to
+gigabytes, it is a DataError of one line that names the file.
+
+For datasets EXIF orientation is *not* applied: the label files of the public ones are in the raw
+order of pixels, and turning the picture alone would tear the pair apart. Pictures without labels
+are read upright, as a person sees them.
+
+JPEGs and RGB PNGs are decoded by OpenCV, which is faster than Pillow and gives the same pixels;
+plain labels by indexed_png.py, others by Pillow, which knows palettes. OpenCV returns a cut-off
+JPEG half grey without a word, so it gets only files that end as a JPEG must. All others go to
+Pillow, which notices.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from math import prod
+from pathlib import Path
+from stat import S_ISDIR, S_ISREG
+from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from reconet.data.images.indexed_png import read_plain
+from reconet.data.images.jpeg_header import END, plain_size
+from reconet.errors import DataError, MissingExtraError
+from reconet.system.files import write_atomic
+
+MAX_PIXELS = 178_956_970  # where Pillow stops too: half a gigabyte of RGB
+MAX_BYTES = 2**31
+MAX_DEFLATE = 1032  # no byte of a compressed file becomes more
+FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "GIF", "PPM")  # none that runs another program
+FAST = {("JPEG", "RGB"), ("JPEG", "L"), ("PNG", "RGB")}  # format and mode that OpenCV may decode
+ORIENTATION = 0x0112  # the EXIF tag
+# OpenCV writes about broken files to stderr; we say it ourselves, once.
+cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+
+TURNS: dict[int, Callable[[NDArray[np.uint8]], NDArray[np.uint8]]] = {
+    2: lambda image_hwc: image_hwc[:, ::-1],
+    3: lambda image_hwc: image_hwc[::-1, ::-1],
+    4: lambda image_hwc: image_hwc[::-1],
+    5: lambda image_hwc: image_hwc.transpose(1, 0, 2),
+    6: lambda image_hwc: image_hwc.transpose(1, 0, 2)[:, ::-1],
+    7: lambda image_hwc: image_hwc.transpose(1, 0, 2)[::-1, ::-1],
+    8: lambda image_hwc: image_hwc.transpose(1, 0, 2)[::-1],
+}
+
+
+class Upright(NamedTuple):
+    """A picture as a person sees it."""
+
+    image_hwc: NDArray[np.uint8]
+    frames: int  # of an animation or a file of several pages, of which this is the first
+
+
+class TooManyPixelsError(DataError):
+    """A picture is larger than its reader allows, whatever the size of its file."""
+
+
+def read_image(path: Path) -> NDArray[np.uint8]:
+    """Read a picture as RGB, image_hwc.
+
+    Greyscale is repeated, CMYK and palettes are converted, alpha is dropped, and of 16-bit
+    samples the high byte is kept.
+    """
+    data = _read(path)
+    size = plain_size(data)
+    if size is not None and 0 < prod(size) <= MAX_PIXELS:
+        image_hwc = _by_opencv(data)
+        if image_hwc is not None and image_hwc.shape[:2] == size:
+            return image_hwc
+    with _unpacked(data, path) as image:
+        return _decode(path, data, image)
+
+
+def read_upright(path: Path) -> Upright:
+    """Read a picture as RGB, turned as its EXIF orientation says."""
+    data = _read(path)
+    with _unpacked(data, path) as image:
+        return _upright(path, data, image)
+
+
+def decode_upright(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
+    """The same of a picture that came as bytes, image_hwc."""
+    with _unpacked(data, name, max_pixels) as image:
+        return _upright(name, data, image).image_hwc
+
+
+def to_upright(image: Image.Image) -> NDArray[np.uint8]:
+    """The same of a picture that is open already."""
+    try:
+        return _to_rgb("the picture", ImageOps.exif_transpose(image))
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(f"cannot read the picture: {_reason(error)}.") from error
+
+
+def read_index(path: Path) -> NDArray[np.uint8]:
+    """Read a label file as the numbers in it, index_hw: a palette's indices, never its colours.
+
+    Of a 1-bit mask the numbers are 0 and 1. A 16-bit mask may not go beyond 255.
+    """
+    data = _read(path)
+    plain_hw = read_plain(data, MAX_PIXELS)
+    if plain_hw is not None:
+        return plain_hw
+    with _unpacked(data, path) as image:
+        if image.format in ("JPEG", "MPO"):
+            raise DataError(f"{path} is a JPEG, which blurs labels; save masks as PNG.")
+        if image.mode in ("P", "L", "1"):
+            return np.array(image).astype(np.uint8, copy=False)
+        if image.mode.startswith("I"):
+            return _narrow(path, np.asarray(image))
+        raise DataError(
+            f"{path} is a picture of mode {image.mode}, not a mask of class numbers; save it as an "
+            "index or palette PNG, or read it with dataset `folder` and its option `colours`."
+        )
+
+
+def read_mat(path: Path, key: str) -> NDArray[Any]:
+    """Read one variable of a MATLAB file."""
+    try:
+        from scipy.io import loadmat, whosmat  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise MissingExtraError("data", f"reading {path}") from error
+    try:
+        suspect = MAX_DEFLATE * path.stat().st_size > MAX_PIXELS  # looking first takes time
+        shapes = [shape for name, shape, _ in whosmat(path) if name == key] if suspect else []
+        if any(prod(shape) > MAX_PIXELS for shape in shapes):
+            raise Image.DecompressionBombError
+        variables = loadmat(path, variable_names=[key])
+    except NotImplementedError as error:
+        raise DataError(f"cannot read {path}: save it in MATLAB with -v7, not -v7.3.") from error
+    except Exception as error:  # scipy raises nearly anything about bytes that it does not expect
+        raise DataError(f"cannot read {path}: {_reason(error)}.") from error
+    if key not in variables:
+        raise DataError(f"{path} holds no variable {key!r}: is it a label file of this dataset?")
+    return np.asarray(variables[key])
+
+
+def write_index(
+    path: Path, label_hw: NDArray[np.uint8], palette: tuple[tuple[int, ...], ...]
+) -> None:
+    """Write labels as a palette PNG, in one move."""
+    write_atomic(path, lambda file: file.write(index_png(label_hw, palette)))
+
+
+def index_png(label_hw: NDArray[np.uint8], palette: tuple[tuple[int, ...], ...]) -> bytes:
+    """Labels as a palette PNG, always of 8 bits a pixel: Pillow packs palettes of few colours
+    tighter, which not every reader unpacks, so that the palette is filled up with black."""
+    image = Image.fromarray(label_hw)
+    colours = bytes(value for colour in palette for value in colour)
+    image.putpalette(colours.ljust(3 * 256, b"\0"))
+    file = BytesIO()
+    image.save(file, format="PNG")
+    return file.getvalue()
+
+
+def _upright(name: Path | str, data: bytes, image: Image.Image) -> Upright:
+    frames = _frames(image)
+    image_hwc = _decode(name, data, image)
+    # Asked last: Pillow turns a TIFF itself, and forgets the tag.
+    turn = TURNS.get(_orientation(data, image))
+    return Upright(np.ascontiguousarray(turn(image_hwc)) if turn else image_hwc, frames)
+
+
+def _decode(path: Path | str, data: bytes, image: Image.Image) -> NDArray[np.uint8]:
+    if (image.format, image.mode) in FAST and _ends_well(image.format, data):
+        image_hwc = _by_opencv(data)
+        if image_hwc is not None:
+            return image_hwc
+    return _to_rgb(path, image)
+
+
+def _by_opencv(data: bytes) -> NDArray[np.uint8] | None:
+    flags = cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION
+    image_hwc = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
+    return None if image_hwc is None else np.asarray(image_hwc, np.uint8)
+
+
+def _frames(image: Image.Image) -> int:
+    """A photograph with a preview or a second view in it (MPO) is one picture."""
+    if image.format == "MPO":
+        return 1
+    try:
+        frames = int(getattr(image, "n_frames", 1))
+        image.seek(0)
+    except Exception:  # a later frame is broken: the first may still be whole
+        return 1
+    return frames
+
+
+def _orientation(data: bytes, image: Image.Image) -> int:
+    if image.format == "PNG" and b"eXIf" not in data:
+        return 1  # Pillow would decode all of it to find out
+    try:
+        return int(image.getexif().get(ORIENTATION, 1))
+    except Exception:  # broken EXIF does not spoil the pixels
+        return 1
+
+
+def _read(path: Path) -> bytes:
+    try:
+        status = path.stat()
+        if not (S_ISREG(status.st_mode) or S_ISDIR(status.st_mode)):
+            raise DataError(f"{path} is no ordinary file.")  # reading a pipe would wait for ever
+        if status.st_size > MAX_BYTES:
+            raise DataError(f"{path} has {status.st_size:,} bytes, too many for a picture.")
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {_reason(error)}.") from error
+
+
+@contextmanager
+def _unpacked(data: bytes, name: Path | str, max_pixels: int = MAX_PIXELS) -> Iterator[Image.Image]:
+    try:
+        if not data:
+            raise DataError(f"{name} is empty.")
+        with Image.open(BytesIO(data), formats=FORMATS) as image:
+            if image.width * image.height > max_pixels:
+                raise Image.DecompressionBombError
+            yield image
+    except DataError:
+        raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        reason = f"it unpacks to more than {max_pixels:,} pixels (a decompression bomb?)"
+        raise TooManyPixelsError(f"cannot read {name}: {reason}.") from error
+    except Exception as error:  # Pillow raises nearly anything about bytes that it does not expect
+        raise DataError(f"cannot read {name}: {_reason(error)}.") from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, Image.DecompressionBombError):
+        return "it unpacks to more than its size allows (a decompression bomb?)"
+    if isinstance(error, UnidentifiedImageError):
+        return f"it is no picture of a known format ({', '.join(FORMATS)})"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
+
+
+def _ends_well(image_format: str | None, data: bytes) -> bool:
+    """Whether a JPEG is complete; of PNGs OpenCV itself notices it."""
+    return image_format != "JPEG" or data.endswith(END)
+
+
+def _to_rgb(path: Path | str, image: Image.Image) -> NDArray[np.uint8]:
+    if image.mode == "F":
+        raise DataError(f"{path} holds floating-point samples; save it with 8 or 16 bits.")
+    if image.mode.startswith("I"):  # 16 bits, or 32 that hold 16
+        wide_hw = np.asarray(image)
+        if wide_hw.min() < 0 or wide_hw.max() > 0xFFFF:
+            raise DataError(f"{path} has samples of more than 16 bits; save it with 8 or 16.")
+        return np.repeat((wide_hw >> 8).astype(np.uint8)[..., None], 3, axis=2)
+    if image.mode in ("P", "PA"):  # by way of RGBA: Pillow warns about transparency otherwise
+        image = image.convert("RGBA")
+    return np.array(image.convert("RGB"))
+
+
+def _narrow(path: Path, wide_hw: NDArray[Any]) -> NDArray[np.uint8]:
+    outside_hw = (wide_hw < 0) | (wide_hw > 255)
+    if outside_hw.any():
+        raise DataError(
+            f"{path} is a 16-bit mask with value {wide_hw[outside_hw].max()}; values over 255 in "
+            f"{np.count_nonzero(outside_hw)} pixels; labels are 0 to 255."
+        )
+    return wide_hw.astype(np.uint8)

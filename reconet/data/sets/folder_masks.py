@@ -1,0 +1,125 @@
+"""What the masks of your own pictures mean: the options of dataset `folder`, and RGB masks."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from reconet.data.images.read import read_image
+from reconet.data.labels import MAX_CLASSES, LabelReader, in_order, label_table
+from reconet.data.names import colour_map
+from reconet.errors import DataError
+from reconet.recipes.schema import Settings
+from reconet.types import IGNORE, Colour, Label
+
+Byte = Annotated[int, Field(ge=0, le=255)]
+
+
+class FolderOptions(Settings):
+    classes: Annotated[tuple[str, ...], Field(min_length=1, max_length=MAX_CLASSES)]
+    """names of the classes: the first is label 0, and so on"""
+    images: str = "images"
+    """folder of the pictures, relative to the root"""
+    masks: str = "masks"
+    """folder of the masks, relative to the root"""
+    mask_suffix: str = ""
+    """what the name of a mask has beyond that of its picture, such as _mask"""
+    pairs: str | None = None
+    """text file of pairs, instead of the two folders"""
+    ignore: Byte | tuple[Byte, ...] = IGNORE
+    """number, or numbers, in the masks that mean "not labelled" """
+    label_map: dict[Byte, Byte | str] | None = None
+    """what each number in the masks means: a class by number or name, 255 or "ignore" """
+    colours: dict[str, tuple[Byte, Byte, Byte]] | None = None
+    """for RGB masks: the colour of each class by name, and of "ignore" """
+    val_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    """part of the pictures that is val, where folders or lists do not say"""
+
+    @property
+    def ignored(self) -> tuple[int, ...]:
+        return (self.ignore,) if isinstance(self.ignore, int) else self.ignore
+
+    @model_validator(mode="after")
+    def _names_fit(self) -> Self:
+        if len(set(self.classes)) < len(self.classes) or "ignore" in self.classes:
+            raise ValueError('classes must be different names, and none of them "ignore"')
+        for meaning in [*(self.colours or ()), *(self.label_map or {}).values()]:
+            self.label_of(meaning)
+        return self
+
+    @model_validator(mode="after")
+    def _masks_are_read_in_one_way(self) -> Self:
+        if self.colours is not None:
+            absent = [name for name in self.classes if name not in self.colours]
+            if self.label_map is not None:
+                raise ValueError("give colours or label_map, not both")
+            if absent:
+                raise ValueError(f"colours lacks {', '.join(absent)}")
+            if len(set(self.colours.values())) < len(self.colours):
+                raise ValueError("colours has a colour twice")
+        elif self.label_map is None and any(n < len(self.classes) for n in self.ignored):
+            name = self.classes[min(self.ignored)]
+            raise ValueError(
+                f"ignore has {min(self.ignored)}, which is also the number of {name!r}; "
+                "say with label_map what each number in the masks means"
+            )
+        return self
+
+    def label_of(self, meaning: int | str) -> int:
+        """The label of a class by number or name, or IGNORE."""
+        if meaning in ("ignore", IGNORE):
+            return IGNORE
+        if isinstance(meaning, str) and meaning in self.classes:
+            return self.classes.index(meaning)
+        if isinstance(meaning, int) and meaning < len(self.classes):
+            return meaning
+        raise ValueError(f"{meaning!r} is neither a class nor 'ignore'")
+
+
+@dataclass(frozen=True, eq=False)
+class ColourReader:
+    """Read an RGB mask by the colours of its classes."""
+
+    code_n: NDArray[np.int32]  # colours as 0xRRGGBB, sorted
+    label_n: NDArray[np.uint8]
+
+    def __call__(self, path: Path) -> Label:
+        red_hw, green_hw, blue_hw = np.moveaxis(read_image(path).astype(np.int32), 2, 0)
+        code_hw = red_hw << 16 | green_hw << 8 | blue_hw
+        place_hw = np.searchsorted(self.code_n, code_hw).clip(max=len(self.code_n) - 1)
+        strange_hw = self.code_n[place_hw] != code_hw
+        if strange_hw.any():
+            codes, pixels = np.unique(code_hw[strange_hw], return_counts=True)
+            code = int(codes[pixels.argmax()])
+            more = f" and {len(codes) - 1} other colours" if len(codes) > 1 else ""
+            raise DataError(
+                f"{path} holds the colour {(code >> 16, code >> 8 & 255, code & 255)} in "
+                f"{pixels.max()} pixels{more}; data.options.colours has no such colour."
+            )
+        return np.asarray(self.label_n.take(place_hw), np.uint8)
+
+
+def mask_reader(options: FolderOptions) -> LabelReader | ColourReader:
+    """How the masks are read, by their options."""
+    if options.colours is not None:
+        labels = {
+            red << 16 | green << 8 | blue: options.label_of(name)
+            for name, (red, green, blue) in options.colours.items()
+        }
+        codes = sorted(labels)
+        label_n = np.array([labels[code] for code in codes], np.uint8)
+        return ColourReader(np.array(codes, np.int32), label_n)
+    if options.label_map is not None:
+        named = {number: options.label_of(to) for number, to in options.label_map.items()}
+        return LabelReader(label_table(dict.fromkeys(options.ignored, IGNORE) | named))
+    return LabelReader(in_order(len(options.classes), void=options.ignored))
+
+
+def palette_of(options: FolderOptions) -> tuple[Colour, ...]:
+    """The masks' own colours, or made ones; black is for a background only."""
+    if options.colours is not None:
+        return tuple(options.colours[name] for name in options.classes)
+    return colour_map(len(options.classes), first=int(options.classes[0] != "background"))

@@ -1,0 +1,130 @@
+"""Predict many pictures into a folder: go on where a run was stopped, and on after a broken file.
+
+The list is cut into chunks of as many pictures as the network sees at once, and processes take
+turns with chunks; so one process and several show it the same batches, and write the same files.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from reconet.inference.folder.find import find_pictures
+from reconet.inference.folder.plan import Plan, Wanted, make_plan, shard
+from reconet.inference.folder.record import journal_path, read_record, relative, write_record
+from reconet.inference.folder.worker import Worker, told
+from reconet.inference.network import AUTO, open_fast, precision_of
+from reconet.inference.predictor import Predictor
+from reconet.inference.protocol import Protocol
+from reconet.recipes.schema import Recipe
+from reconet.system.distributed import World, joined
+from reconet.system.files import check_folder
+
+FOLDER = "predictions"  # in a run directory, unless told otherwise
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What became of every picture, in the order in which they were found."""
+
+    out: Path
+    network: str
+    how: str
+    protocol: str
+    pictures: list[dict[str, Any]]  # source, status, and what is known of it
+
+    def having(self, status: str) -> list[dict[str, Any]]:
+        return [picture for picture in self.pictures if picture["status"] == status]
+
+    def as_dict(self) -> dict[str, Any]:
+        counts = {status: len(self.having(status)) for status in ("done", "skipped", "failed")}
+        return {
+            "format": 1,
+            "out": str(self.out),
+            **counts,
+            **{k: v for k, v in vars(self).items() if k != "out"},
+        }
+
+
+def predict_files(
+    source: Path,
+    arguments: list[str],
+    out: Path | None = None,
+    *,
+    wanted: Wanted,
+    change: Callable[[Recipe], Recipe] = lambda recipe: recipe,
+    memory: int | None = None,
+    device: str = "auto",
+    precision: str = AUTO,
+    overwrite: bool = False,
+    progress: Callable[[int], Callable[[], None]] | None = None,
+) -> Outcome | None:
+    """Write the predictions of all pictures. Of many processes only the leading one gets a result.
+
+    `change` may change how pictures are shown; `memory` is for that in bytes. `progress` is told
+    how many pictures this process will do, and what it returns is called after each of them.
+    """
+    with joined(device) as world:
+        found = find_pictures(arguments) if world.leads else None
+        folder = Path(os.path.abspath(out or default_out(source)))
+        if world.leads:
+            check_folder(folder)
+        predictor = _open(source, world, change, memory, precision)
+        plan = None
+        if found is not None:
+            plan = make_plan(found, folder, source, predictor, wanted, overwrite)
+        plan = world.share(plan)
+        mine = shard(plan, world, predictor.protocol.batch)
+        tick = progress(sum(map(len, mine))) if progress and world.leads else lambda: None
+        worker = Worker(plan, predictor, wanted, world.rank, tick)
+        said = [one for chunk in mine for one in worker.predict(chunk)]
+        everything = dict(one for part in world.gather(said) for one in part)
+        if not world.leads:
+            return None
+        return _finish(plan, predictor, everything, world.size)
+
+
+def default_out(source: Path) -> Path:
+    """Beside the network; an export, whose labels differ a little, has a folder of its own."""
+    if source.is_dir():
+        return source / FOLDER
+    exported = source.suffix != ".safetensors"
+    return source.parent / (f"{FOLDER}-{source.name}" if exported else FOLDER)
+
+
+def _open(
+    source: Path,
+    world: World,
+    change: Callable[[Recipe], Recipe],
+    memory: int | None,
+    precision: str,
+) -> Predictor:
+    """The same network on every process: what `auto` means is decided by one of them."""
+    network = open_fast(source, world.device, precision) if world.leads else None
+    decided = world.share(precision_of(network) if network else None)
+    network = network or open_fast(source, world.device, decided)
+    recipe = change(network.recipe)
+    protocol = Protocol.of(recipe.eval, recipe.data)
+    if memory is not None:
+        protocol = replace(protocol, budget_bytes=memory)
+    return Predictor(network, protocol=protocol, device=str(world.device))
+
+
+def _finish(
+    plan: Plan, predictor: Predictor, said: dict[Path, dict[str, Any]], processes: int
+) -> Outcome:
+    journals = [journal_path(plan.out, plan.token, rank) for rank in range(processes)]
+    write_record(plan.out, read_record(plan.out), journals)
+    pictures = []
+    for path, _ in plan.pictures:
+        entry = plan.record.get(relative(path, plan.out))
+        fate = said.get(path) or {"status": "skipped", **(told(entry) if entry else {})}
+        pictures.append({"source": str(path), **fate})
+    return Outcome(
+        out=plan.out,
+        network=plan.network,
+        how=predictor.network.how,
+        protocol=str(predictor.protocol),
+        pictures=pictures,
+    )

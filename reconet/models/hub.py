@@ -1,0 +1,43 @@
+"""Download files from the hub, and find the weights of a shared network."""
+
+import logging
+from pathlib import Path
+
+from reconet.errors import CheckpointError
+from reconet.system.run_files import BEST
+
+
+def download(hub_id: str, file: str, *, instead: str) -> Path:
+    """Fetch one file of a hub repository, or take it from the local cache.
+
+    `instead` ends the error message: what the user can do without the hub.
+    """
+    import huggingface_hub as hub  # takes a moment to import, and most runs do not need it
+    from huggingface_hub.errors import HfHubHTTPError
+
+    verbosity = hub.logging.get_verbosity()
+    hub.logging.set_verbosity(logging.ERROR)  # its retries would be many lines; ours is one
+    try:
+        return Path(hub.hf_hub_download(hub_id, file))
+    except (OSError, ValueError, HfHubHTTPError) as error:
+        raise CheckpointError(
+            f"cannot get {hub_id!r} from the hub ({type(error).__name__}): it is not in the local "
+            f"cache, and the hub cannot be reached or does not have it; {instead}."
+        ) from error
+    finally:
+        hub.logging.set_verbosity(verbosity)
+
+
+def find_shared(source: str | Path) -> Path:
+    """Find the weights of a shared folder, or of a hub repository by its id, "owner/name"."""
+    path = Path(source)
+    if path.is_dir():
+        if not (path / BEST).is_file():
+            raise CheckpointError(f"{path} is no shared network: there is no {BEST} in it.")
+        return path / BEST
+    if path.exists():
+        return path
+    hub_id = str(source)
+    if hub_id.count("/") != 1 or hub_id.startswith(("/", ".", "~")):
+        raise CheckpointError(f"no shared network at {source}: neither a folder nor a hub id.")
+    return download(hub_id, BEST, instead="name a folder that `reconet share` wrote")

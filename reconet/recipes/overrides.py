@@ -1,0 +1,75 @@
+"""Change settings by their dotted names, as `--set optim.lr=0.02` does on the command line."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import ValidationError
+
+from reconet.errors import RecipeError, unknown
+from reconet.recipes.schema import Recipe, in_one_line, list_settings
+
+# The length of a training is one number with two units: setting one clears the other.
+_CLEARS = {"train.epochs": "steps", "train.steps": "epochs"}
+
+
+def apply_overrides(recipe: Recipe, settings: Iterable[str]) -> Recipe:
+    """Apply texts such as "optim.lr=0.02", in their order."""
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals:
+            raise RecipeError(f"--set takes key=value, got {setting!r}; try --set optim.lr=0.02.")
+        recipe = override(recipe, key.strip(), text.strip())
+    return recipe
+
+
+def override(recipe: Recipe, key: str, text: str) -> Recipe:
+    """Return a copy with one setting changed, e.g. override(recipe, "optim.lr", "0.02")."""
+    _check_known(recipe, key)
+    values = recipe.model_dump()
+    *groups, name = key.split(".")
+    node: dict[str, Any] = values
+    for group in groups:
+        node = node[group]
+    if key in _CLEARS and text != "null":
+        node[_CLEARS[key]] = None
+    errors = []
+    for reading in _readings(text):
+        node[name] = reading
+        try:
+            return Recipe.model_validate(values)
+        except ValidationError as error:
+            errors.append(error)
+    raise RecipeError(in_one_line(errors[0])) from errors[0]
+
+
+def with_context(recipe: Recipe, context: str) -> Recipe:
+    """The same with another context; the options of one mean nothing to another."""
+    if context == recipe.model.context:
+        return recipe
+    model = recipe.model.model_copy(update={"context": context, "options": {}})
+    return recipe.model_copy(update={"model": model})
+
+
+def _check_known(recipe: Recipe, key: str) -> None:
+    """A setting is group.name, or group.options.name, where any name goes."""
+    known = [name for name, _, _ in list_settings(recipe)]
+    group, *rest = key.split(".")
+    is_option = len(rest) == 2 and rest[0] == "options" and rest[1] != ""
+    if key in known or (is_option and f"{group}.options" in known):
+        return
+    in_group = [name for name in known if name.startswith(f"{group}.")]
+    if in_group:
+        raise unknown("setting", key, in_group)
+    same_name = [name for name in known if name.endswith(f".{key}")]
+    if same_name:
+        raise RecipeError(f"unknown setting {key!r}. Did you mean {' or '.join(same_name)}?")
+    raise unknown("group of settings", group, type(recipe).model_fields)
+
+
+def _readings(text: str) -> list[object]:
+    """What a text may mean: JSON (numbers, true, null, lists), or just itself."""
+    try:
+        return [json.loads(text, parse_constant=str), text]  # NaN and Infinity are no JSON
+    except (ValueError, RecursionError):
+        return [text]

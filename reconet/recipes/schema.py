@@ -1,0 +1,203 @@
+"""Define every setting of an experiment. A recipe is plain, frozen, printable and comparable."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PositiveFloat,
+    ValidationError,
+    model_validator,
+)
+
+LONGEST = 100  # letters of a wrong value that are worth repeating
+Fraction = Annotated[float, Field(ge=0, le=1)]
+# Strict, since true would else be 1; bounded, since no machine has room for more.
+Count = Annotated[int, Field(gt=0, le=10**9, strict=True)]
+Side = Annotated[int, Field(gt=0, le=2**15, strict=True)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Zoom = Annotated[float, Field(gt=0, le=16)]  # beyond it a picture is more windows than hours
+
+
+def _both_sides(value: object) -> object:
+    """Read 512 as (512, 512) and "512x1024" as (512, 1024): height, then width."""
+    if isinstance(value, str):
+        parts = value.split("x") if "x" in value else [value, value]
+        return tuple(int(part) if part.strip().isdecimal() else part for part in parts)
+    return (value, value) if isinstance(value, int) else value
+
+
+def _rising(value: tuple[float, float]) -> tuple[float, float]:
+    if value[0] > value[1]:
+        raise ValueError("the first number must not be larger than the second")
+    return value
+
+
+Size = Annotated[tuple[Side, Side], BeforeValidator(_both_sides)]
+
+
+class Settings(BaseModel):
+    """A group of settings: frozen, closed, and documented by the line under each of them."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
+    )
+
+
+class Data(Settings):
+    name: str
+    """a dataset of `reconet data list`"""
+    root: Path | None = None
+    """where its files are; by default $RECONET_DATA/<name>"""
+    train_split: str = "train"
+    """the pictures to learn from"""
+    val_split: str = "val"
+    """the pictures to score on"""
+    base_size: Side = 520
+    """length of the long side that a scale of 1 means"""
+    crop: Size = (512, 512)
+    """height and width of a training crop"""
+    scale: Annotated[tuple[Zoom, Zoom], AfterValidator(_rising)] = (0.5, 2.0)
+    """range of random scales, relative to base_size"""
+    flip: bool = True
+    """mirror half of the pictures"""
+    workers: Annotated[int, Field(ge=0, le=1024)] = 2
+    """processes that read and augment; 0 reads in the training process"""
+    on_error: Literal["raise", "skip"] = "raise"
+    """what to do about a broken picture"""
+    options: dict[str, JsonValue] = {}
+    """what only this dataset needs, such as the class names of `folder`"""
+
+
+class Model(Settings):
+    backbone: str = "resnet101"
+    """resnet18, resnet34, resnet50, resnet101 or resnet152"""
+    stem: Literal["deep", "plain"] = "deep"
+    """three 3x3 convolutions (the paper) or one 7x7 (torchvision)"""
+    stride_on: Literal["3x3", "1x1"] = "3x3"
+    """which convolution of a bottleneck has the stride: torchvision and timm, or Caffe and Keras"""
+    output_stride: Literal[8, 16, 32] = 8
+    """input pixels per feature of the last stage"""
+    width: Annotated[float, Field(gt=0, le=16)] = 1.0
+    """factor on the backbone's channels"""
+    weights: str | None = None
+    """weights of the backbone: "imagenet", a timm hub id, or a .safetensors or .pth file"""
+    context: str = "reconet"
+    """the method between backbone and classifier"""
+    rank: Annotated[int, Field(gt=0, le=2**15, strict=True)] | None = None
+    """number of rank-one tensors; by default 64, and contexts without them do not read it"""
+    options: dict[str, JsonValue] = {}
+    """other options of the context"""
+    aux: bool = True
+    """auxiliary classifier on the third stage, in training only"""
+
+
+class Loss(Settings):
+    aux_weight: Annotated[float, Field(ge=0)] = 0.2
+    """weight of the auxiliary classifier's loss"""
+    ohem: Fraction | None = None
+    """learn only from pixels whose true class has less than this probability"""
+    ohem_min_kept: Annotated[int, Field(ge=0)] = 10_000
+    """... but from at least so many, the hardest ones, in each picture"""
+    class_weights: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)] | None = None
+    """one weight per class"""
+
+
+class Optim(Settings):
+    lr: PositiveFloat = 0.01
+    """base learning rate, decayed by (1 - step/steps)^power"""
+    power: PositiveFloat = 0.9
+    """exponent of the decay"""
+    head_lr_factor: PositiveFloat = 10.0
+    """fresh layers learn so many times faster than the pretrained backbone"""
+    core_lr_factor: Annotated[float, Field(ge=0)] = 1.0
+    """a context's core learns so many times faster than other fresh layers; 0: it stays as it is"""
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """of stochastic gradient descent"""
+    weight_decay: Annotated[float, Field(ge=0)] = 1e-4
+    """pull of the weights towards zero"""
+    clip: PositiveFloat | None = None
+    """largest norm of the gradient"""
+
+
+class Train(Settings):
+    epochs: Count | None = None
+    """length of the training: exactly one of epochs and steps"""
+    steps: Count | None = None
+    """steps = epochs x floor(pictures / batch)"""
+    batch: Count = 16
+    """pictures in one optimiser step, over all processes"""
+    micro_batch: Count | None = None
+    """most pictures that one process takes at once; the rest is accumulated"""
+    seed: Seed = 0
+    """order, augmentation, dropout and fresh weights are functions of it"""
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    """of autocast"""
+    channels_last: bool = False
+    """memory layout of the pictures and weights"""
+    deterministic: bool = False
+    """same bits on every run, at some cost in speed"""
+    ema: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """decay of a running mean of the weights, which is then what is evaluated and saved"""
+    init_from: Path | None = None
+    """start from the weights of another run"""
+    save_every: Count = 1000
+    """steps between checkpoints"""
+    eval_every: Count = 1000
+    """steps between validations"""
+    log_every: Count = 10
+    """steps between lines of the log"""
+
+    @model_validator(mode="after")
+    def _one_length(self) -> Self:
+        if (self.epochs is None) == (self.steps is None):
+            raise ValueError("takes exactly one of train.epochs and train.steps")
+        return self
+
+
+class Eval(Settings):
+    mode: Literal["slide", "whole"] = "slide"
+    """windows of the crop's size (the paper's lineage), or the whole picture at once"""
+    scales: Annotated[tuple[Zoom, ...], Field(min_length=1)] = (1.0,)
+    """probabilities are averaged over these"""
+    flip: bool = False
+    """... and over each picture and its mirror image"""
+    relative_to: Literal["base_size", "original"] = "base_size"
+    """what a scale of 1 means: the long side is data.base_size, or the picture as it is"""
+
+
+class Recipe(Settings):
+    data: Data
+    model: Model = Model()
+    loss: Loss = Loss()
+    optim: Optim = Optim()
+    train: Train
+    eval: Eval = Eval()
+
+
+def list_settings(recipe: Recipe) -> Iterator[tuple[str, object, str]]:
+    """Every setting as (dotted name, value, one line of explanation)."""
+    for group, model in recipe:
+        values = model.model_dump(mode="json")
+        for name, field in type(model).model_fields.items():
+            yield f"{group}.{name}", values[name], field.description or ""
+
+
+def in_one_line(error: ValidationError, *within: str) -> str:
+    """All that is wrong, each with its dotted name, which may begin `within` something."""
+    problems = []
+    for problem in error.errors():
+        where = ".".join(map(str, (*within, *problem["loc"]))) or "recipe"
+        where = " ".join(where.split())  # a key of a stranger's file may hold anything
+        text = problem["msg"].removeprefix("Value error, ")
+        text = text[0].lower() + text[1:]
+        got = repr(problem["input"])
+        known = isinstance(problem["input"], dict) or len(got) > LONGEST
+        problems.append(f"{where}: {text}" + ("" if known else f", got {got}"))
+    return "; ".join(problems) + "."

@@ -1,0 +1,14 @@
+"""Name the types that every part of the package shares.
+
+An image is RGB, a label is the class number of a pixel, a mask is a file of labels.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+IGNORE = 255  # the label of void pixels; not -1: masks are 8-bit images and can hold 255
+
+Image = NDArray[np.uint8]  # hwc, RGB
+Label = NDArray[np.uint8]  # hw
+Colour = tuple[int, int, int]
+Palette = tuple[Colour, ...]

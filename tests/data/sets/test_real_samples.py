@@ -1,0 +1,67 @@
+"""Genuine samples of the datasets, where they lie beside the repository."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reconet.data import DATASETS, open_dataset
+from reconet.data.prepare.coco import plan_coco
+from reconet.data.prepare.instances import read_json
+from reconet.data.sets.coco import CATEGORIES
+from reconet.types import IGNORE
+
+SAMPLES = Path(__file__).parents[4] / "shared/data"
+pytestmark = pytest.mark.skipif(
+    not SAMPLES.is_dir(), reason="no samples of real datasets beside the repository"
+)
+CASES = [
+    ("voc12", "train", 250),
+    ("voc12", "trainaug", 500),
+    ("voc12", "val", 200),
+    ("ade20k", "train", 120),
+    ("ade20k", "val", 40),
+    ("cocostuff", "train", 13),
+    ("cocostuff", "val", 8),
+    ("camvid", "train", 120),
+    ("camvid", "val", 40),
+]
+
+
+@pytest.mark.parametrize(("name", "split", "count"), CASES)
+def test_real_samples_are_read(name: str, split: str, count: int) -> None:
+    dataset = open_dataset(name, split, SAMPLES / name)
+    assert len(dataset) == count
+    seen = np.zeros(256, np.int64)
+    for index in range(0, count, max(1, count // 12)):
+        seen += np.bincount(dataset[index].label_hw.ravel(), minlength=256)
+    assert seen[: len(dataset.info.classes)].sum() > seen[IGNORE] > 0
+    assert not seen[len(dataset.info.classes) : IGNORE].any()
+
+
+def test_the_official_aug_labels_are_the_official_labels() -> None:
+    train, aug = (open_dataset("voc12", s, SAMPLES / "voc12") for s in ("train", "trainaug"))
+    place = {aug.name(index): index for index in range(len(aug))}
+    for index in range(0, len(train), 25):
+        sample = train[index]
+        np.testing.assert_array_equal(sample.label_hw, aug[place[sample.name]].label_hw)
+
+
+def test_coco_categories_are_the_classes_of_voc() -> None:
+    (categories,) = read_json(SAMPLES / "coco/annotations/instances_val2017.json", "categories")
+    name = {category["id"]: category["name"] for category in categories}
+    other = {
+        "aeroplane": "airplane",
+        "diningtable": "dining table",
+        "motorbike": "motorcycle",
+        "pottedplant": "potted plant",
+        "sofa": "couch",
+        "tvmonitor": "tv",
+    }
+    classes = DATASETS["coco"].info.classes[1:]
+    assert [name[number] for number in CATEGORIES[1:]] == [other.get(c, c) for c in classes]
+
+
+def test_coco_samples_can_be_drawn() -> None:
+    plan = plan_coco(SAMPLES / "coco")
+    assert len(plan.jobs) == 82

@@ -1,0 +1,248 @@
+"""The verb and its evaluator: scores, protocols, processes, and what users get wrong."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import confusion_matrix
+
+from reconet.cli import main
+from reconet.data import DATASETS, open_dataset
+from reconet.data.dataset import FileDataset
+from reconet.data.images.read import read_index
+from reconet.errors import DataError
+from reconet.evaluation.evaluate import evaluate, evaluate_run
+from reconet.inference.protocol import Protocol
+from reconet.inference.windows import labels
+from reconet.models.segmenter import build_model
+from reconet.models.trained import save_trained
+from reconet.recipes import find_recipe
+from reconet.recipes.overrides import apply_overrides
+from reconet.recipes.schema import Recipe
+from reconet.system.distributed import World
+from reconet.types import IGNORE
+from tests.data.trees import make_tree
+from tests.engine.launch import finish, start
+
+ALONE = World(rank=0, size=1, device=torch.device("cpu"))
+Answer = tuple[int, str, str]
+
+
+def recipe_for(dataset: str, root: Path) -> Recipe:
+    settings = [f"data.name={dataset}", f"data.root={root}", "data.crop=32", "data.base_size=48"]
+    if dataset != "scenes":
+        settings.append("data.options={}")
+    return apply_overrides(find_recipe("scenes/tiny"), settings)
+
+
+def trained_on(
+    dataset: str, directory: Path, classes: tuple[str, ...] | None = None
+) -> tuple[Path, Recipe]:
+    """A network with random weights and a strong opinion on every pixel."""
+    if dataset != "scenes":
+        make_tree(dataset, directory / "data")
+    recipe = recipe_for(dataset, directory / "data")
+    info = DATASETS[dataset].info
+    model = build_model(recipe, len(classes or info.classes))
+    torch.nn.init.normal_(model.classify.weight, std=1)
+    path = directory / "net.safetensors"
+    save_trained(
+        path,
+        model.eval(),
+        recipe,
+        classes=classes or info.classes,
+        palette=info.palette[: len(classes or info.classes)],
+        step=7,
+        score={},
+    )
+    return path, recipe
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(0)
+    return trained_on("scenes", tmp_path_factory.mktemp("run"))[0]
+
+
+def ask(capsys: pytest.CaptureFixture[str], *arguments: object) -> Answer:
+    code = main(["evaluate", *map(str, arguments), "--device=cpu"])
+    return code, *capsys.readouterr()
+
+
+def test_the_matrix_is_that_of_scikit_learn_over_all_pictures(tmp_path: Path) -> None:
+    path, recipe = trained_on("camvid", tmp_path)
+    result = evaluate_run(path, device="cpu")
+    assert result is not None
+    dataset = open_dataset("camvid", "val", tmp_path / "data")
+    from reconet.models.trained import load_trained
+
+    model, protocol = load_trained(path).model, Protocol.of(recipe.eval, recipe.data)
+    truth, said = [], []
+    for index in range(len(dataset)):
+        sample = dataset[index]
+        said_hw = labels(model.coarse, torch.from_numpy(sample.image_hwc), protocol, 11)
+        scored_hw = sample.label_hw != IGNORE
+        truth.append(sample.label_hw[scored_hw])
+        said.append(said_hw.numpy()[scored_hw])
+    expected = confusion_matrix(np.concatenate(truth), np.concatenate(said), labels=range(11))
+    assert np.abs(result.count_kk.numpy() - expected).sum() <= 4  # folding may move a pixel
+    assert result.count_kk.sum() == expected.sum()
+
+
+def test_validation_uses_the_same_code_with_the_network_as_it_is() -> None:
+    """In training the network stays in training mode, and is not copied."""
+    recipe = find_recipe("scenes/tiny")
+    dataset = open_dataset("scenes", "val", None, recipe.data.options)
+    classes = len(dataset.info.classes)
+    model = build_model(recipe, classes).train()
+    count_kk = evaluate(model, dataset, ALONE)
+    assert model.training
+    expected_kk = torch.zeros(classes, classes, dtype=torch.int64)
+    model.eval()
+    for index in range(len(dataset)):
+        _, image_hwc, label_hw = dataset[index]
+        image_bchw = torch.from_numpy(image_hwc).permute(2, 0, 1)[None]
+        with torch.no_grad():
+            said_hw = model(image_bchw).main_bkhw.argmax(1)[0].numpy()
+        for true, said in zip(label_hw.flat, said_hw.flat, strict=True):
+            if true != IGNORE:
+                expected_kk[true, said] += 1
+    assert (count_kk - expected_kk).abs().sum() <= 4  # ties in the last bit
+
+
+def test_the_protocol_stands_beside_the_score(
+    capsys: pytest.CaptureFixture[str], run: Path
+) -> None:
+    code, out, err = ask(capsys, run, "--scales", "0.75,1.5", "--flip", "--mode", "whole")
+    assert (code, err) == (0, "")
+    assert "mIoU" in out
+    assert "whole pictures" in out
+    assert "scale 0.75, 1.5 of a long side of 48; with mirror images; mean of softmax" in out
+    _, out, _ = ask(capsys, run, "--relative-to", "original", "--json")
+    values = json.loads(out)
+    assert "windows of 32 x 32" in values["protocol"]
+    assert "picture's own size" in values["protocol"]
+    assert values["step"] == 7
+    assert list(values["iou"]) == list(DATASETS["scenes"].info.classes)
+
+
+def test_options_change_what_is_computed(run: Path) -> None:
+    one = evaluate_run(run, device="cpu")
+    other = evaluate_run(
+        run, device="cpu", change=lambda recipe: apply_overrides(recipe, ["eval.flip=true"])
+    )
+    assert one is not None
+    assert other is not None
+    assert not torch.equal(one.count_kk, other.count_kk)
+    assert one.count_kk.sum() == other.count_kk.sum()
+
+
+def test_one_and_two_processes_print_the_same(run: Path) -> None:
+    arguments = ["reconet", "evaluate", str(run), "--json", "--flip", "--device=cpu"]
+    one, two = finish(start(arguments)), finish(start(arguments, processes=2))
+    assert one[0] == two[0] == 0, one[2] + two[2]
+    assert json.loads(one[1])["pictures"] == 8
+    assert one[1] == two[1]
+
+
+@pytest.mark.parametrize("dataset", ["voc12", "ade20k", "cityscapes"])
+def test_submit_writes_what_the_network_says(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, dataset: str
+) -> None:
+    path, _ = trained_on(dataset, tmp_path)
+    code, out, _ = ask(capsys, path, "--split=test", "--submit", tmp_path / "out", "--json")
+    assert code == 0
+    values = json.loads(out)
+    assert values["figures"] == values["iou"] == {}
+    assert Path(values["submission"]).exists()
+    if dataset != "ade20k":
+        (file,) = Path(values["submission"]).glob("*.png")
+        assert read_index(file).shape == (40, 56)
+    shown = ask(capsys, path, "--split=test", "--submit", tmp_path / "out")[1]
+    assert "for the test server" in shown
+
+
+def test_submit_of_a_labelled_split_scores_it_too(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path, _ = trained_on("ade20k", tmp_path)
+    code, out, _ = ask(capsys, path, "--submit", tmp_path / "out", "--json")
+    assert code == 0
+    assert "challenge" in json.loads(out)["figures"]
+    assert (tmp_path / "out" / "ade20k_val.zip").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--scales", "a,b"], "such as 0.75,1,1.25, got 'a,b'."),
+        (["--scales", ""], "--scales takes numbers"),
+        (["--scales", "1,-1"], "--scales takes numbers above 0"),
+        (["--scales", "nan"], "--scales takes numbers above 0"),
+        (["--mode", "windows"], "unknown --mode 'windows'. Choose from: slide, whole."),
+        (["--relative-to", "me"], "unknown --relative-to 'me'. Choose from: base_size,"),
+        (["--split", "test"], "unknown split of scenes 'test'"),
+        (["--submit", "out"], "scenes has no test server"),
+        (["--device", "cuda:9"], "there is no device 'cuda:9' here"),
+    ],
+)
+def test_a_wrong_option_is_one_line(
+    capsys: pytest.CaptureFixture[str], run: Path, arguments: list[str], message: str
+) -> None:
+    code = main(["evaluate", str(run), *arguments])
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def no_labels(directory: Path) -> list[object]:
+    return [trained_on("voc12", directory)[0], "--split=test"]
+
+
+def other_classes(directory: Path) -> list[object]:
+    return [trained_on("camvid", directory, tuple("abcdefghijk"))[0]]
+
+
+def other_count(directory: Path) -> list[object]:
+    return [trained_on("camvid", directory, tuple("abcde"))[0]]
+
+
+def no_file(directory: Path) -> list[object]:
+    return [directory / "nowhere"]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (no_labels, "voc12 test has no labels to score against; --submit"),
+        (other_classes, "knows 11 classes and camvid has 11 others (the first: 'a' is 'sky')"),
+        (other_count, "knows 5 classes and camvid has 11 others"),
+        (no_file, "no trained network at"),
+    ],
+)
+def test_a_wrong_network_is_one_line(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    make: Callable[[Path], list[object]],
+    message: str,
+) -> None:
+    code, out, err = ask(capsys, *make(tmp_path))
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_no_pictures_is_an_error_and_not_a_score() -> None:
+    recipe = find_recipe("scenes/tiny")
+    empty = FileDataset(
+        info=DATASETS["camvid"].info,
+        split="val",
+        pairs=[],
+        read_label=lambda path: np.zeros((1, 1), np.uint8),
+    )
+    with pytest.raises(DataError, match="camvid has no pictures in split 'val'"):
+        evaluate(build_model(recipe, 11), empty, ALONE)

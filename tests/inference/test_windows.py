@@ -1,0 +1,241 @@
+"""Windows, scales and mirror images, against slow and obvious versions."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import cv2
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from reconet.bench.evaluate import windows
+from reconet.data.transforms import MEAN_COLOUR
+from reconet.inference.protocol import WHOLE, Protocol, at_scale
+from reconet.inference.windows import bands, labels, probabilities
+from reconet.models.segmenter import create_model
+from reconet.recipes.schema import Data, Eval
+
+SIDE = st.integers(1, 40)
+MULTI = Protocol(base_size=40, crop=(24, 16), scales=(0.4, 1.0, 1.7), flip=True)
+
+
+def picture(height: int, width: int) -> Tensor:
+    return torch.randint(0, 256, (height, width, 3), dtype=torch.uint8)
+
+
+def pixelwise(image_bchw: Tensor) -> Tensor:
+    """Logits of a pixel from its colour alone."""
+    colour_bchw = image_bchw.float() / 64
+    return torch.cat([colour_bchw, colour_bchw.sum(1, keepdim=True).sin()], 1)
+
+
+def blurred(image_bchw: Tensor) -> Tensor:
+    """Looks at neighbours, at half the resolution, and tells left from right."""
+    weight_kc33 = torch.linspace(-1, 1, 5 * 27).view(5, 3, 3, 3)
+    return F.conv2d(image_bchw.float() / 255, weight_kc33, stride=2, padding=1)
+
+
+@given(SIDE, SIDE, SIDE, SIDE, st.integers(1, 40), st.integers(1, 40))
+def test_windows_cover_every_pixel_and_stay_inside(
+    height: int, width: int, tall: int, wide: int, down: int, across: int
+) -> None:
+    stride = (min(down, tall), min(across, wide))
+    seen_hw = torch.zeros(height, width)
+    for rows, columns in windows((height, width), (tall, wide), stride):
+        assert (rows.stop - rows.start, columns.stop - columns.start) == (tall, wide)
+        assert rows.start == 0 or rows.stop <= height
+        assert columns.start == 0 or columns.stop <= width
+        seen_hw[rows, columns] += 1
+    assert seen_hw.min() >= 1
+
+
+@given(SIDE, SIDE, st.floats(0.1, 4), st.sampled_from(["slide", "whole"]))
+def test_every_pixel_is_in_a_window_of_every_scale(
+    height: int, width: int, scale: float, mode: str
+) -> None:
+    protocol = Protocol(mode=mode, relative_to="original", crop=(7, 5))  # type: ignore[arg-type]
+    for axis in at_scale((height, width), scale, protocol):
+        share_n = axis.share()
+        assert ((share_n > 0) & (share_n <= 1)).all()
+
+
+@pytest.mark.parametrize("size", [(50, 61), (24, 16), (9, 40), (1, 1)])
+def test_windows_of_a_pixelwise_function_equal_the_whole_picture(size: tuple[int, int]) -> None:
+    image_hwc = picture(*size)
+    slide = Protocol(relative_to="original", crop=(24, 16))
+    whole_hkw = probabilities(pixelwise, image_hwc, WHOLE, 4)
+    torch.testing.assert_close(probabilities(pixelwise, image_hwc, slide, 4), whole_hkw)
+    direct_bkhw = pixelwise(image_hwc.permute(2, 0, 1)[None]).softmax(1)
+    torch.testing.assert_close(whole_hkw, direct_bkhw[0])
+
+
+def test_a_whole_picture_is_what_the_network_says_of_it() -> None:
+    model = create_model("reconet", backbone="resnet18", width=0.125, num_classes=3, crop=64).eval()
+    image_hwc = picture(45, 71)
+    with torch.no_grad():
+        expected_bkhw = model(image_hwc.permute(2, 0, 1)[None]).main_bkhw.softmax(1)
+    got_khw = probabilities(model.coarse, image_hwc, WHOLE, 3)
+    torch.testing.assert_close(got_khw, expected_bkhw[0])
+    assert torch.equal(labels(model.coarse, image_hwc, WHOLE, 3), got_khw.argmax(0).byte())
+
+
+def test_mirror_images_change_nothing_for_a_symmetric_network() -> None:
+    image_hwc = picture(31, 45)
+    one = Protocol(relative_to="original", crop=(24, 16), scales=(1.0, 1.5))
+    both_khw = probabilities(pixelwise, image_hwc, replace(one, flip=True), 4)
+    torch.testing.assert_close(both_khw, probabilities(pixelwise, image_hwc, one, 4))
+
+
+def obvious(image_hwc: Tensor, protocol: Protocol, classes: int) -> Tensor:
+    """Scale by scale, mirror image by mirror image, window by window, pixel by pixel."""
+    height, width = image_hwc.shape[:2]
+    total_khw = torch.zeros(classes, height, width)
+    for scale in protocol.scales:
+        zoom = scale * protocol.base_size / max(height, width)
+        tall, wide = round(height * zoom), round(width * zoom)
+        how = cv2.INTER_AREA if zoom < 0.5 else cv2.INTER_LINEAR
+        scaled_hwc = cv2.resize(image_hwc.float().numpy(), (wide, tall), interpolation=how)
+        image_bchw = torch.from_numpy(scaled_hwc).permute(2, 0, 1)[None]
+        for mirrored in (False, True):
+            total_khw += one_view(image_bchw.round().byte(), mirrored, protocol, classes, total_khw)
+    return total_khw / len(protocol.scales) / 2
+
+
+def one_view(
+    image_bchw: Tensor, mirrored: bool, protocol: Protocol, classes: int, like_khw: Tensor
+) -> Tensor:
+    size = (image_bchw.shape[2], image_bchw.shape[3])
+    stride = (2 * protocol.crop[0] // 3, 2 * protocol.crop[1] // 3)
+    sum_khw, count_hw = torch.zeros_like(like_khw), torch.zeros_like(like_khw[0])
+    for rows, columns in windows(size, protocol.crop, stride):
+        padded = torch.tensor(MEAN_COLOUR, dtype=torch.uint8)[None, :, None, None]
+        window = padded.repeat(1, 1, *protocol.crop)
+        inside = image_bchw[:, :, rows, columns]
+        window[:, :, : inside.shape[2], : inside.shape[3]] = inside
+        logits = blurred(window.flip(-1)).flip(-1) if mirrored else blurred(window)
+        for y in range(like_khw.shape[1]):
+            for x in range(like_khw.shape[2]):
+                down = (y + 0.5) * size[0] / like_khw.shape[1] - rows.start
+                right = (x + 0.5) * size[1] / like_khw.shape[2] - columns.start
+                if 0 <= down < protocol.crop[0] and 0 <= right < protocol.crop[1]:
+                    place = torch.tensor([right / protocol.crop[1], down / protocol.crop[0]])
+                    read = F.grid_sample(
+                        logits,
+                        (2 * place - 1).view(1, 1, 1, 2),
+                        padding_mode="border",
+                        align_corners=False,
+                    )
+                    sum_khw[:, y, x] += read.flatten().softmax(0)
+                    count_hw[y, x] += 1
+    return sum_khw / count_hw
+
+
+def test_scales_windows_and_mirror_images_are_averaged_as_in_the_obvious_loop() -> None:
+    image_hwc = picture(27, 33)
+    expected_khw = obvious(image_hwc, MULTI, 5)
+    got_khw = probabilities(blurred, image_hwc, MULTI, 5)
+    torch.testing.assert_close(got_khw, expected_khw, atol=2e-3, rtol=0)  # bytes round either way
+    assert (got_khw - expected_khw).abs().median() < 1e-6
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(1, 200_000), st.integers(1, 60), st.integers(1, 30))
+def test_bands_equal_no_bands(budget: int, height: int, width: int) -> None:
+    torch.manual_seed(0)
+    image_hwc = picture(height, width)
+    small = replace(MULTI, budget_bytes=budget, scales=(0.7, 1.3))
+    large = replace(small, budget_bytes=2**31)
+    got_khw = probabilities(blurred, image_hwc, small, 5)
+    torch.testing.assert_close(got_khw, probabilities(blurred, image_hwc, large, 5))
+
+
+def test_bands_run_no_window_twice_while_there_is_room() -> None:
+    seen = 0
+
+    def counting(image_bchw: Tensor) -> Tensor:
+        nonlocal seen
+        seen += len(image_bchw)
+        return blurred(image_bchw)
+
+    image_hwc = picture(400, 30)
+    rows = [rows for rows, _ in bands(counting, image_hwc, replace(MULTI, budget_bytes=200_000), 5)]
+    assert len(rows) > 3
+    views = [at_scale((400, 30), scale, MULTI) for scale in MULTI.scales]
+    assert seen == 2 * sum(len(view.windows()) for view in views)
+
+
+def test_the_network_never_sees_more_at_once_than_asked_for() -> None:
+    shapes = set()
+
+    def watching(image_bchw: Tensor) -> Tensor:
+        shapes.add(tuple(image_bchw.shape))
+        return pixelwise(image_bchw)
+
+    labels(watching, picture(90, 90), replace(MULTI, batch=3), 4)
+    assert {shape[2:] for shape in shapes} == {(24, 16)}
+    assert max(shape[0] for shape in shapes) == 3
+
+
+def test_a_whole_picture_too_large_for_the_budget_is_cut_into_windows() -> None:
+    shapes = []
+
+    def watching(image_bchw: Tensor) -> Tensor:
+        shapes.append(tuple(image_bchw.shape[2:]))
+        return pixelwise(image_bchw)
+
+    protocol = Protocol(mode="whole", relative_to="original", crop=(24, 16), budget_bytes=256 * 999)
+    labels(watching, picture(30, 33), protocol, 4)
+    assert set(shapes) == {(30, 33)}
+    shapes.clear()
+    labels(watching, picture(30, 34), protocol, 4)
+    assert set(shapes) == {(24, 16)}
+    assert "over 999 pixels: windows of 24 x 16" in str(protocol)
+
+
+def test_the_protocol_of_a_recipe_says_all_that_matters() -> None:
+    settings = Eval(scales=(0.75, 1.0), flip=True)
+    protocol = Protocol.of(settings, Data(name="voc12", base_size=520, crop=(512, 512)))
+    assert str(protocol) == (
+        "windows of 512 x 512 at 2/3 of their size; scale 0.75, 1 of a long side of 520; "
+        "with mirror images; mean of softmax"
+    )
+
+
+BIG = """
+import resource, sys, torch
+from reconet.inference.windows import Protocol, labels
+side, budget = int(sys.argv[1]), int(sys.argv[2])
+torch.set_num_threads(1)
+def peak(): return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def forward(image_bchw): return torch.nn.functional.avg_pool2d(image_bchw.float(), 8)
+image_hwc = torch.zeros(side, side, 3, dtype=torch.uint8)
+image_hwc[:, side // 2 :, 1] = 200
+image_hwc.add_(1)
+protocol = Protocol(relative_to="original", crop=(512, 512), mode=sys.argv[3], budget_bytes=budget)
+labels(forward, image_hwc[:1000, :1000], protocol, 3)
+before = peak()
+label_hw = labels(forward, image_hwc, protocol, 3)
+assert label_hw[:, : side // 2 - 600].max() == 0 and label_hw[:, side // 2 + 600 :].min() == 1
+print(peak() - before)
+"""
+
+
+def growth(side: int, budget: int, mode: str) -> int:
+    command = [sys.executable, "-c", BIG, str(side), str(budget), mode]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+def test_memory_stays_within_the_budget_on_a_big_picture() -> None:
+    """6000 x 6000 with three classes: all the probabilities at once would be 432 MB."""
+    assert growth(6000, 2**27, "whole") < 2**27 + 6000 * 6000  # beside the labels themselves
+
+
+@pytest.mark.slow
+def test_memory_stays_within_the_budget_on_a_huge_picture() -> None:
+    """10,000 x 10,000: all the probabilities at once would be 1.2 GB."""
+    assert growth(10_000, 2**28, "slide") < 2**28 + 10_000 * 10_000

@@ -1,0 +1,208 @@
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconet.errors import RecipeError
+from reconet.models.segmenter import build_model
+from reconet.recipes import RECIPES, find_recipe
+from reconet.recipes.overrides import apply_overrides, override, with_context
+from reconet.recipes.schema import Data, Recipe, Train, list_settings
+from reconet.recipes.storage import without_paths, write_recipe
+
+RECIPE = Recipe(data=Data(name="scenes"), train=Train(epochs=3))
+
+
+def test_override_returns_a_copy_and_leaves_the_original() -> None:
+    assert override(RECIPE, "optim.lr", "0.02").optim.lr == 0.02
+    assert RECIPE.optim.lr == 0.01
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("data.crop", "64", (64, 64)),
+        ("data.crop", "64x96", (64, 96)),
+        ("data.crop", "[64, 96]", (64, 96)),
+        ("data.root", "2012", Path("2012")),
+        ("model.weights", "imagenet", "imagenet"),
+        ("model.rank", "null", None),
+        ("eval.scales", "[0.75, 1]", (0.75, 1.0)),
+        ("eval.flip", "true", True),
+    ],
+)
+def test_a_text_is_read_as_the_setting_needs_it(key: str, text: str, value: object) -> None:
+    group, name = key.split(".")
+    assert getattr(getattr(override(RECIPE, key, text), group), name) == value
+
+
+def test_options_take_any_name_and_keep_their_type() -> None:
+    changed = override(override(RECIPE, "model.options.gpm", "false"), "model.options.n", "3")
+    assert changed.model.options == {"gpm": False, "n": 3}
+
+
+def test_setting_steps_clears_epochs_and_back() -> None:
+    changed = override(RECIPE, "train.steps", "10")
+    assert (changed.train.steps, changed.train.epochs) == (10, None)
+    assert override(changed, "train.epochs", "2").train.steps is None
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "message"),
+    [
+        ("optim.lrr", "0.02", r"unknown setting 'optim\.lrr'\. Did you mean 'optim\.lr'\?"),
+        ("lr", "0.02", r"unknown setting 'lr'\. Did you mean optim\.lr\?"),
+        ("optm.lr", "0.02", r"unknown group of settings 'optm'\. Did you mean 'optim'\?"),
+        ("train.steps", "many", r"train\.steps: .*valid integer.*got 'many'"),
+        ("optim.lr", "-1", r"optim\.lr: .*greater than 0, got -1"),
+        ("optim.lr", "nan", r"optim\.lr: .*finite"),
+        ("model.rank", "0", r"model\.rank: .*greater than 0, got 0"),
+        ("train.epochs", "null", r"exactly one of train\.epochs and train\.steps"),
+        ("model.output_stride", "9", r"8, 16 or 32, got 9"),
+        ("model.options.", "1", r"unknown setting"),
+        ("train.steps", "true", r"train\.steps: .*valid integer"),
+        ("data.scale", "[2, 0.5]", r"data\.scale: the first number must not be larger"),
+        ("eval.scales", "[]", r"eval\.scales: .*at least 1 item"),
+        ("loss.class_weights", "[]", r"loss\.class_weights: .*at least 1 item"),
+        ("model.width", "1e308", r"model\.width: .*less than or equal to 16"),
+        ("data.crop", "1000000", r"data\.crop\.0: .*less than or equal to 32768"),
+        ("model.options.a.b", "1", r"unknown setting 'model\.options\.a\.b'"),
+    ],
+)
+def test_override_explains_a_bad_setting_in_one_line(key: str, text: str, message: str) -> None:
+    with pytest.raises(RecipeError, match=message) as raised:
+        override(RECIPE, key, text)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_setting_without_a_value_shows_the_form() -> None:
+    with pytest.raises(RecipeError, match=r"--set takes key=value, got 'optim\.lr'"):
+        apply_overrides(RECIPE, ["optim.lr"])
+
+
+@given(key=st.text(max_size=20), text=st.text(max_size=20))
+def test_no_text_whatever_makes_override_crash(key: str, text: str) -> None:
+    try:
+        changed = override(RECIPE, key, text)
+    except RecipeError:
+        return
+    assert isinstance(changed, Recipe)
+
+
+@given(
+    key=st.sampled_from([name for name, _, _ in list_settings(RECIPE)]),
+    text=st.one_of(st.text(max_size=8), st.integers().map(str), st.floats().map(str)),
+)
+def test_any_value_of_a_known_setting_is_accepted_or_explained(key: str, text: str) -> None:
+    try:
+        changed = override(RECIPE, key, text)
+    except RecipeError:
+        return
+    assert Recipe.model_validate(changed.model_dump()) == changed
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_every_recipe_survives_being_written_and_read(name: str, tmp_path: Path) -> None:
+    write_recipe(find_recipe(name), tmp_path / "recipe.json")
+    assert find_recipe(str(tmp_path / "recipe.json")) == find_recipe(name)
+    assert find_recipe(str(tmp_path)) == find_recipe(name)  # a run directory
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_every_recipe_builds_its_network(name: str) -> None:
+    with torch.device("meta"):
+        model = build_model(find_recipe(name), num_classes=21, pretrained=False)
+    assert model.num_classes == 21
+
+
+def test_another_context_leaves_the_options_of_the_first_behind() -> None:
+    chosen = override(RECIPE, "model.options.gpm", "false")
+    assert with_context(chosen, chosen.model.context) == chosen
+    other = with_context(chosen, "danet")
+    assert (other.model.context, other.model.options) == ("danet", {})
+    assert override(other, "model.context", chosen.model.context) == RECIPE
+
+
+def test_a_wrong_value_is_repeated_unless_it_is_long() -> None:
+    for digits, repeated in ((5, True), (500, False)):
+        with pytest.raises(RecipeError, match=r"optim\.lr") as raised:
+            override(RECIPE, "optim.lr", "x" * digits)
+        assert ("xxxxx" in str(raised.value)) == repeated
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_every_recipe_says_in_one_line_what_it_is(name: str) -> None:
+    about = RECIPES[name].__doc__
+    assert about
+    assert "\n" not in about
+
+
+def test_every_setting_is_explained() -> None:
+    assert [name for name, _, about in list_settings(RECIPE) if not about] == []
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"format": 2}', '{"format": 1}', "\xff"])
+def test_a_broken_recipe_file_is_one_line(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "recipe.json"
+    path.write_bytes(content.encode("latin-1"))
+    with pytest.raises(RecipeError) as raised:
+        find_recipe(str(path))
+    assert str(path) in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_missing_recipe_file_and_a_mistyped_name_are_told_apart() -> None:
+    with pytest.raises(RecipeError, match=r"no recipe file lost\.json"):
+        find_recipe("lost.json")
+    with pytest.raises(RecipeError, match=r"Did you mean 'voc12/reconet_r101'\?"):
+        find_recipe("voc12/reconet_101")
+
+
+# Base learning rate, epochs or steps, batch, crop, weight decay, training split: section 4.1 and
+# the appendix of the paper.
+PAPER = {
+    "voc12/reconet_r50": (0.001, 80, 16, (512, 512), 1e-4, "trainaug"),
+    "voc12/reconet_r101": (0.001, 80, 16, (512, 512), 1e-4, "trainaug"),
+    "voc12/reconet_r101_finetune": (1e-5, 50, 16, (512, 512), 1e-4, "train"),
+    "voc12/reconet_r101_trainval": (1e-5, 50, 16, (512, 512), 1e-4, "trainval"),
+    "voc12/reconet_r152": (0.001, 80, 16, (512, 512), 1e-4, "trainaug"),
+    "voc12/reconet_r152_trainval": (1e-5, 50, 16, (512, 512), 1e-4, "trainval"),
+    "coco/reconet_r101": (0.004, 30, 16, (512, 512), 1e-4, "train"),
+    "coco/reconet_r152": (0.004, 30, 16, (512, 512), 1e-4, "train"),
+    "pcontext/reconet_r101": (0.001, 80, 16, (512, 512), 1e-4, "train"),
+    "cocostuff/reconet_r101": (0.001, 180, 16, (512, 512), 1e-4, "train"),
+    "ade20k/reconet_r50": (0.01, 120, 16, (512, 512), 1e-4, "train"),
+    "ade20k/reconet_r101": (0.01, 120, 16, (512, 512), 1e-4, "train"),
+    "siftflow/reconet_r101": (0.0025, 80, 16, (512, 512), 1e-4, "train"),
+    "cityscapes/reconet_r50": (0.01, 40_000, 8, (512, 1024), 5e-4, "train"),
+    "cityscapes/reconet_r101": (0.01, 40_000, 8, (512, 1024), 5e-4, "train"),
+    "cityscapes/reconet_r101_test": (0.01, 100_000, 8, (512, 1024), 5e-4, "trainval"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(set(RECIPES) | set(PAPER)))
+def test_the_paper_recipes_carry_the_paper_settings(name: str) -> None:
+    if name.startswith(("scenes/", "folder/")):
+        assert name not in PAPER
+        return
+    r = find_recipe(name)
+    length = r.train.epochs or r.train.steps
+    found = (r.optim.lr, length, r.train.batch, r.data.crop, r.optim.weight_decay)
+    assert (*found, r.data.train_split) == PAPER[name]
+    assert (r.optim.momentum, r.optim.power, r.optim.head_lr_factor) == (0.9, 0.9, 10.0)
+    assert (r.data.scale, r.data.flip, r.loss.aux_weight) == ((0.5, 2.0), True, 0.2)
+    assert name.endswith(("r50", "r101", "r152", "finetune", "trainval", "test"))
+    assert r.model.backbone.removeprefix("resnet") in name
+    assert (r.model.weights, r.model.stem, r.model.context) == ("imagenet", "deep", "reconet")
+
+
+def test_a_recipe_without_places_is_the_same_experiment_on_nobodys_disk() -> None:
+    places = ["data.root=/home/me/voc", "model.weights=~/nets/r50.pth", "train.init_from=../first"]
+    recipe = apply_overrides(find_recipe("voc12/reconet_r50"), places)
+    shown = without_paths(recipe)
+    assert (shown.data.root, shown.train.init_from) == (None, None)
+    assert shown.model.weights == "r50.pth"
+    kept = apply_overrides(shown, places)
+    assert kept == recipe

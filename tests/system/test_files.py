@@ -1,0 +1,49 @@
+import os
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from reconet.errors import OutputError
+from reconet.system.files import write_atomic, write_text
+
+
+def test_write_replaces_a_file_and_makes_its_folder(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "file.txt"
+    write_text(path, "one")
+    write_text(path, "zwei ä")
+    assert path.read_text(encoding="utf-8") == "zwei ä"
+
+
+def test_a_failed_write_keeps_the_old_file_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = tmp_path / "file.txt"
+    write_text(path, "old")
+
+    def broken(file: BinaryIO) -> None:
+        file.write(b"half")
+        raise OSError("disk full")
+
+    with pytest.raises(OutputError, match=r"cannot write .*file\.txt: disk full"):
+        write_atomic(path, broken)
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["file.txt"]
+
+
+def test_a_written_file_has_the_usual_permissions(tmp_path: Path) -> None:
+    usual, path = tmp_path / "usual", tmp_path / "file"
+    usual.touch()
+    write_text(path, "x")
+    assert path.stat().st_mode == usual.stat().st_mode
+
+
+def test_a_link_stays_a_link_and_no_device_is_replaced(tmp_path: Path) -> None:
+    target, link, pipe = tmp_path / "target", tmp_path / "link", tmp_path / "pipe"
+    target.touch()
+    link.symlink_to(target)
+    write_text(link, "through")
+    assert link.is_symlink()
+    assert target.read_text() == "through"
+    os.mkfifo(pipe)
+    with pytest.raises(OutputError, match="no ordinary file"):
+        write_text(pipe, "x")
+    assert not pipe.is_file()

@@ -1,0 +1,96 @@
+"""Writes the tables of docs/scale.md, from the recipes and counted MACs: `make docs`.
+
+    hours = 3 x 2 x MACs of a crop x pictures seen / (GPUs x peak x utilisation) / 3600
+
+Three: forward once, backward twice as much. Two: operations in a multiply-add. What is assumed,
+not measured, stands below in capitals and in the page.
+"""
+
+import re
+from pathlib import Path
+
+import torch
+
+from reconet.cost.counter import model_cost
+from reconet.data import DATASETS
+from reconet.models.segmenter import build_model
+from reconet.recipes import RECIPES
+from reconet.recipes.schema import Recipe
+
+PAGE = Path(__file__).parent / "scale.md"
+# Dense peaks of the vendor's data sheets, in operations a second.
+PEAKS = {
+    "A100, TF32": 156e12,
+    "A100, bf16": 312e12,
+    "V100, fp16": 125e12,
+    "RTX 2080 Ti, fp16": 54e12,
+}
+UTILISATION = 0.3
+COST_PER_HOUR = 2.0  # of one A100, in whatever currency
+KEPT = {1: 1.0, 8: 0.9, 64: 0.8}  # share of the speed of N GPUs that communication leaves
+COCO_PICTURES = 90_000
+OWN_DATA = ("scenes", "folder")
+
+
+def tables() -> str:
+    return f"{paper_table()}\n{peak_table()}"
+
+
+def paper_table() -> str:
+    lines = [
+        "| recipe | MACs of a crop | pictures | batch | 1 A100 | cost | 8 | cost | 64 | cost |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, make in RECIPES.items():
+        recipe = make()
+        if recipe.data.name in OWN_DATA:
+            continue
+        macs, seen = training_macs(recipe), pictures_seen(recipe)
+        cells = [name, f"{macs / 1e9:.1f} G", f"{seen:,}", str(recipe.train.batch)]
+        for gpus in KEPT:
+            hours = hours_of(macs, seen, gpus, PEAKS["A100, TF32"])
+            cells += [f"{hours:.2g} h", f"{hours * gpus * COST_PER_HOUR:.0f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def peak_table() -> str:
+    """The main recipe on other GPUs."""
+    recipe = RECIPES["voc12/reconet_r101"]()
+    macs, seen = training_macs(recipe), pictures_seen(recipe)
+    lines = ["| GPU | peak | 1 | 8 |", "|---|---|---|---|"]
+    for name, peak in PEAKS.items():
+        hours = [f"{hours_of(macs, seen, gpus, peak):.2g} h" for gpus in (1, 8)]
+        lines.append(f"| {name} | {peak / 1e12:g} T/s | {' | '.join(hours)} |")
+    return "\n".join(lines) + "\n"
+
+
+def hours_of(macs: int, pictures: int, gpus: int, peak: float) -> float:
+    return 6 * macs * pictures / (gpus * KEPT[gpus] * peak * UTILISATION) / 3600
+
+
+def training_macs(recipe: Recipe) -> int:
+    """Of one crop, with the auxiliary head."""
+    classes = len(DATASETS[recipe.data.name].info.classes)
+    with torch.device("meta"):
+        model = build_model(recipe, classes, pretrained=False)
+    cost = model_cost(model, recipe.data.crop)
+    return sum(part.macs for part in cost.parts if part.name != "core")
+
+
+def pictures_seen(recipe: Recipe) -> int:
+    train = recipe.train
+    if train.steps is not None:
+        return train.steps * train.batch
+    count = DATASETS[recipe.data.name].info.splits[recipe.data.train_split] or COCO_PICTURES
+    return (train.epochs or 0) * (count // train.batch) * train.batch
+
+
+def page(text: str) -> str:
+    """The page with its tables made anew, between the two marks."""
+    pattern = re.compile(r"(<!-- tables -->\n).*?(<!-- end -->)", re.S)
+    return pattern.sub(lambda m: m[1] + "\n" + tables() + "\n" + m[2], text)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text()))

@@ -1,0 +1,66 @@
+"""How much of the speed of two processes the exchange of gradients leaves, on this machine.
+
+    OMP_NUM_THREADS=1 .venv/bin/python -m tools.measure_processes
+
+Three trainings take turns, one thread for each process: one process alone; two that know nothing
+of each other, which is all that the machine can do; and two of one training, by torchrun.
+Efficiency is the third over the second. The same steps, as many pictures for each process.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from reconet.engine.rundir import read_log
+
+ROUNDS, STEPS, SHARE = 3, 40, 8
+SETTINGS = ["train.save_every=1000", "train.eval_every=1000", "train.log_every=5"]
+SETTINGS += ["data.workers=0", "data.options.val=2", f"train.steps={STEPS}"]
+
+
+def start(out: Path, processes: int) -> subprocess.Popen[bytes]:
+    launcher = [sys.executable, "-m"]
+    if processes > 1:
+        launcher += ["torch.distributed.run", "--standalone", f"--nproc-per-node={processes}", "-m"]
+    settings = [*SETTINGS, f"train.batch={SHARE * processes}"]
+    words = ["reconet", "train", "scenes/reconet", f"--out={out}", "--device=cpu"]
+    return subprocess.Popen(
+        [*launcher, *words, *(f"--set={setting}" for setting in settings)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def speed(out: Path) -> float:
+    """Pictures a second; the first lines are of a machine that is still warming up."""
+    lines = [line for line in read_log(out) if line["kind"] == "train"]
+    return float(median(line["images_per_second"] for line in lines[2:]))
+
+
+def measure(place: Path) -> tuple[float, float, float]:
+    start(place / "alone", 1).wait()
+    for process in [start(place / "left", 1), start(place / "right", 1)]:
+        process.wait()
+    start(place / "both", 2).wait()
+    apart = speed(place / "left") + speed(place / "right")
+    return speed(place / "alone"), apart, speed(place / "both")
+
+
+def main() -> None:
+    rows = []
+    for _ in range(ROUNDS):
+        with tempfile.TemporaryDirectory() as place:
+            rows.append(measure(Path(place)))
+    for alone, apart, both in rows:
+        print(
+            f"one process {alone:.1f} img/s; two apart {apart:.1f}; two of one training "
+            f"{both:.1f}: {both / alone:.2f} times one process, "
+            f"{100 * both / apart:.0f} % of two apart"
+        )
+
+
+if __name__ == "__main__":
+    main()
