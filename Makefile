@@ -21,7 +21,7 @@ demo: $(READY)
 	@$(BIN)/reconet evaluate runs/demo --scales 0.75,1,1.25 --flip
 	@$(BIN)/reconet explain runs/demo val:3 > /dev/null
 	@$(BIN)/reconet report runs/demo > /dev/null
-	@echo "Open runs/demo/report.html in a browser; what the attention does: runs/demo/explain/val-000003/explain.html; the pictures alone: runs/demo/predictions.png; the curves live: $(BIN)/tensorboard --logdir runs/demo"
+	@echo "Open runs/demo/report.html in a browser; what the attention does: runs/demo/explain/val-000003/explain.html; the images alone: runs/demo/predictions.png; the curves live: $(BIN)/tensorboard --logdir runs/demo"
 
 # Some tests open pages in a browser. As root on Debian, as in a container of continuous integration,
 # it is installed; elsewhere those tests say that there is none.

@@ -113,7 +113,7 @@ MUTATIONS = {
         "self.decay",
         "engine/test_train.py::test_the_running_mean_of_the_weights_follows_its_formula",
     ),
-    "picture mirrored, label not": Mutation(
+    "image mirrored, label not": Mutation(
         "data/transforms.py",
         "nearest(columns)[::-1] if mirrored else nearest(columns)",
         "nearest(columns)",

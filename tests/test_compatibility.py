@@ -1,7 +1,7 @@
 """Files that a release has written are read by every later one.
 
 tests/files holds them as they were written: a network, its training state, and what the network
-said of a picture then. They are never written anew; a new format gets new files beside them.
+said of an image then. They are never written anew; a new format gets new files beside them.
 """
 
 import json
@@ -25,7 +25,7 @@ RELEASES = sorted(path.name for path in FILES.iterdir())
 WORLD = World(rank=0, size=1, device=torch.device("cpu"))
 
 
-def picture() -> torch.Tensor:
+def image() -> torch.Tensor:
     """Not square, and made without a generator that another version might change."""
     n = torch.arange(3 * 48 * 72)
     return (n * n % 251).view(1, 3, 48, 72).byte()
@@ -40,9 +40,9 @@ def test_a_network_of_an_old_release_says_what_it_said(release: str) -> None:
     trained = load_trained(FILES / release)
     expected = json.loads((FILES / release / "expected.json").read_text())
     with torch.no_grad():
-        logits_kn = trained.model(picture()).main_bkhw[0].flatten(1)
-    assert list(trained.classes) == expected["classes"]
-    assert trained.step == expected["step"]
+        logits_kn = trained.model(image()).main_bkhw[0].flatten(1)
+    assert list(trained.info.classes) == expected["classes"]
+    assert trained.info.step == expected["step"]
     torch.testing.assert_close(
         logits_kn[:, ::97], torch.tensor(expected["logits"]), atol=1e-4, rtol=1e-3
     )
@@ -53,14 +53,14 @@ def test_a_training_of_an_old_release_goes_on(release: str, tmp_path: Path) -> N
     shutil.copytree(FILES / release, tmp_path / "run")
     recipe = read_recipe(tmp_path / "run" / "recipe.json")
     trained = load_trained(FILES / release)
-    state = make_state(recipe, len(trained.classes), WORLD, fresh=False)
+    state = make_state(recipe, len(trained.info.classes), WORLD, fresh=False)
     progress = load_last(tmp_path / "run" / "last.pt", state)
-    assert state.step == trained.step
-    assert progress.best_score == pytest.approx(trained.score["miou"])
+    assert state.step == trained.info.step
+    assert progress.best_score == pytest.approx(trained.info.score["miou"])
     assert run_weights(tmp_path / "run" / "last.pt").keys() == trained.model.state_dict().keys()
     (tmp_path / "run" / "expected.json").unlink()
     outcome = run_training(recipe, tmp_path / "run", resume=True, device="cpu")
-    assert outcome.step > trained.step
+    assert outcome.step > trained.info.step
     assert outcome.finished
 
 

@@ -194,7 +194,7 @@ def test_a_mat_bomb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
         read_mat(path, "S")
 
 
-def test_a_pipe_in_place_of_a_picture_does_not_wait_for_ever(tmp_path: Path) -> None:
+def test_a_pipe_in_place_of_a_image_does_not_wait_for_ever(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.jpg")
     with pytest.raises(DataError, match="no ordinary file"):
         read_image(tmp_path / "a.jpg")

@@ -29,7 +29,7 @@ What can stand between backbone and classifier. Any recipe takes any of them, by
 `--set model.context=danet`; options are set as `--set model.options.<name>=...`. Each is the
 method's published head; its options are in its file.
 
-Costs are those in use, for one 512 x 512 picture on ResNet-101 at output stride 8, counted by the
+Costs are those in use, for one 512 x 512 image on ResNet-101 at output stride 8, counted by the
 uniform rule of [cost.md](cost.md). *Head* is all that the method adds to the backbone, a classifier
 of 21 classes included. *Core* is the module alone on a 512 x 64 x 64 map, for methods that have
 one: what `reconet bench module` measures. *Needs* is what goes beyond c4 and gradients.

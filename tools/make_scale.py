@@ -1,6 +1,6 @@
 """Writes the tables of docs/scale.md, from the recipes and counted MACs: `make docs`.
 
-    hours = 3 x 2 x MACs of a crop x pictures seen / (GPUs x peak x utilisation) / 3600
+    hours = 3 x 2 x MACs of a crop x images seen / (GPUs x peak x utilisation) / 3600
 
 Three: forward once, backward twice as much. Two: operations in a multiply-add. What is assumed,
 not measured, stands below in capitals and in the page.
@@ -28,7 +28,7 @@ PEAKS = {
 UTILISATION = 0.3
 COST_PER_HOUR = 2.0  # of one A100, in whatever currency
 KEPT = {1: 1.0, 8: 0.9, 64: 0.8}  # share of the speed of N GPUs that communication leaves
-COCO_PICTURES = 90_000
+COCO_IMAGES = 90_000
 OWN_DATA = ("scenes", "folder")
 
 
@@ -38,14 +38,14 @@ def tables() -> str:
 
 def paper_table() -> str:
     lines = [
-        "| recipe | MACs of a crop | pictures | batch | 1 A100 | cost | 8 | cost | 64 | cost |",
+        "| recipe | MACs of a crop | images | batch | 1 A100 | cost | 8 | cost | 64 | cost |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, make in RECIPES.items():
         recipe = make()
         if recipe.data.name in OWN_DATA:
             continue
-        macs, seen = training_macs(recipe), pictures_seen(recipe)
+        macs, seen = training_macs(recipe), images_seen(recipe)
         cells = [name, f"{macs / 1e9:.1f} G", f"{seen:,}", str(recipe.train.batch)]
         for gpus in KEPT:
             hours = hours_of(macs, seen, gpus, PEAKS["A100, TF32"])
@@ -57,7 +57,7 @@ def paper_table() -> str:
 def peak_table() -> str:
     """The main recipe on other GPUs."""
     recipe = RECIPES["voc12/reconet_r101"]()
-    macs, seen = training_macs(recipe), pictures_seen(recipe)
+    macs, seen = training_macs(recipe), images_seen(recipe)
     lines = ["| GPU | peak | 1 | 8 |", "|---|---|---|---|"]
     for name, peak in PEAKS.items():
         hours = [f"{hours_of(macs, seen, gpus, peak):.2g} h" for gpus in (1, 8)]
@@ -65,8 +65,8 @@ def peak_table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def hours_of(macs: int, pictures: int, gpus: int, peak: float) -> float:
-    return 6 * macs * pictures / (gpus * KEPT[gpus] * peak * UTILISATION) / 3600
+def hours_of(macs: int, images: int, gpus: int, peak: float) -> float:
+    return 6 * macs * images / (gpus * KEPT[gpus] * peak * UTILISATION) / 3600
 
 
 def training_macs(recipe: Recipe) -> int:
@@ -78,11 +78,11 @@ def training_macs(recipe: Recipe) -> int:
     return sum(part.macs for part in cost.parts if part.name != "core")
 
 
-def pictures_seen(recipe: Recipe) -> int:
+def images_seen(recipe: Recipe) -> int:
     train = recipe.train
     if train.steps is not None:
         return train.steps * train.batch
-    count = DATASETS[recipe.data.name].info.splits[recipe.data.train_split] or COCO_PICTURES
+    count = DATASETS[recipe.data.name].info.splits[recipe.data.train_split] or COCO_IMAGES
     return (train.epochs or 0) * (count // train.batch) * train.batch
 
 

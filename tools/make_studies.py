@@ -33,8 +33,8 @@ def _part(match: re.Match[str], root: Path) -> str:
     directory = root / match[2]
     if (directory / "study.json").is_file():
         result = open_study(directory)
-        pictures = save(result, root / "docs" / "studies" / directory.name)
-        return f"{match[1]}\n{markdown(result, pictures, root / 'docs')}\n{match[4]}"
+        images = save(result, root / "docs" / "studies" / directory.name)
+        return f"{match[1]}\n{markdown(result, images, root / 'docs')}\n{match[4]}"
     before = match[3].strip()
     if before and not before.startswith(NOT_YET):
         return match[0]

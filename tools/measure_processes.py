@@ -4,7 +4,7 @@
 
 Three trainings take turns, one thread for each process: one process alone; two that know nothing
 of each other, which is all that the machine can do; and two of one training, by torchrun.
-Efficiency is the third over the second. The same steps, as many pictures for each process.
+Efficiency is the third over the second. The same steps, as many images for each process.
 """
 
 import os
@@ -35,7 +35,7 @@ def start(out: Path, processes: int) -> subprocess.Popen[bytes]:
 
 
 def speed(out: Path) -> float:
-    """Pictures a second; the first lines are of a machine that is still warming up."""
+    """Images a second; the first lines are of a machine that is still warming up."""
     lines = [line for line in read_log(out) if line["kind"] == "train"]
     return float(median(line["images_per_second"] for line in lines[2:]))
 

@@ -1,8 +1,8 @@
 """The figures of docs/scenes.md: .venv/bin/python -m tools.measure_scenes
 
-How common the classes are and how far a thing is from its evidence, in the first 200 pictures of
+How common the classes are and how far a thing is from its evidence, in the first 200 images of
 seed 0; and how well a linear classifier tells a class by the look of the thing alone, and a fact by
-the part of the picture that holds the evidence (as tests/data/scenes/test_generate.py demands).
+the part of the image that holds the evidence (as tests/data/scenes/test_generate.py demands).
 """
 
 import time
@@ -14,7 +14,7 @@ from reconet.data.scenes.generate import CLASSES, World, scene, world_of
 from reconet.types import IGNORE
 from tests.data.scenes import test_generate as test
 
-PICTURES = 200
+IMAGES = 200
 # The fence is evidence by being absent too: there is no distance to that.
 EVIDENCE = {"night": ("ground", "house"), "town": ("mountain", "house"), "pasture": ("fence",)}
 
@@ -23,8 +23,8 @@ def common(drawn: list[test.Drawn]) -> None:
     label_nhw = np.stack([d.label_hw for d in drawn])
     for index, name in enumerate(CLASSES):
         there_nhw = label_nhw == index
-        pictures = there_nhw.any((1, 2)).mean()
-        print(f"{name:10} in {pictures:4.0%} of pictures, {there_nhw.mean():6.1%} of pixels")
+        images = there_nhw.any((1, 2)).mean()
+        print(f"{name:10} in {images:4.0%} of images, {there_nhw.mean():6.1%} of pixels")
     print(f"void       {(label_nhw == IGNORE).mean():.1%} of pixels")
 
 
@@ -43,10 +43,10 @@ def far(drawn: list[test.Drawn], rule: test.Rule) -> None:
 def main() -> None:
     start = time.perf_counter()
     drawn = [test.Drawn(*scene(0, i, test.SIZE), world_of(0, i)) for i in range(test.COUNT)]
-    print(f"{60 * test.COUNT / (time.perf_counter() - start):.0f} pictures a minute")
-    common(drawn[:PICTURES])
+    print(f"{60 * test.COUNT / (time.perf_counter() - start):.0f} images a minute")
+    common(drawn[:IMAGES])
     for rule in test.RULES:
-        far(drawn[:PICTURES], rule)
+        far(drawn[:IMAGES], rule)
         print(f"    told by its look: {test.told_by_its_look(drawn, rule):.0%}")
     for fact in World._fields:
         print(f"{fact} told by its evidence: {test.told_by_the_evidence(drawn, fact):.0%}")

@@ -1,10 +1,10 @@
-"""How fast training pictures come, in one run and taking turns:
+"""How fast training images come, in one run and taking turns:
 
     reconet   read, augment, batch: what training uses
     decode    the same files read by the same functions, and nothing done with them
-    pillow    what a usual loader does: open with Pillow, flip, resize the whole picture, pad, crop
+    pillow    what a usual loader does: open with Pillow, flip, resize the whole image, pad, crop
 
-on pictures as large and as detailed as those of PASCAL VOC, with 1 and 2 worker processes.
+on images as large and as detailed as those of PASCAL VOC, with 1 and 2 worker processes.
 """
 
 import time
@@ -48,7 +48,7 @@ class DataBench:
 
 def bench_data(
     *,
-    pictures: int = 48,
+    images: int = 48,
     batch: int = 16,
     steps: int = 12,
     rounds: int = 5,
@@ -56,7 +56,7 @@ def bench_data(
 ) -> list[DataBench]:
     """Medians over rounds in which all pipelines take turns; ratios are taken within a round."""
     with TemporaryDirectory(prefix="reconet-bench-") as folder:
-        dataset = write_pictures(Path(folder), pictures)
+        dataset = write_images(Path(folder), images)
         return [
             result for count in workers for result in _compare(dataset, batch, steps, rounds, count)
         ]
@@ -87,9 +87,7 @@ def _pipelines(
     dataset: FileDataset, seed: int, batch: int, steps: int, workers: int
 ) -> dict[str, Iterator[object]]:
     """None of them does anything before its first batch is asked for."""
-    plan = Plan(
-        pictures=len(dataset), seed=seed, batch=batch, start=0, steps=steps, rank=0, world=1
-    )
+    plan = Plan(images=len(dataset), seed=seed, batch=batch, start=0, steps=steps, rank=0, world=1)
     return {
         "reconet": batches(
             dataset,
@@ -113,23 +111,23 @@ def _seconds_per_batch(stream: Iterable[object], unmeasured: int) -> float:
 
 @dataclass(frozen=True)
 class Decoder(torch_data.Dataset[int | Failure]):
-    """Reads the pictures of a batch and returns only how many: no pixel leaves the worker."""
+    """Reads the images of a batch and returns only how many: no pixel leaves the worker."""
 
     dataset: FileDataset
 
     def __getitem__(self, slots: list[Slot]) -> int | Failure:
-        return len([self.dataset[slot.picture].name for slot in slots])
+        return len([self.dataset[slot.image].name for slot in slots])
 
 
 @dataclass(frozen=True)
 class PillowCrops(torch_data.Dataset[tuple[Tensor, Tensor]]):
-    """The whole picture is resized, then padded, then cropped; the same random choices."""
+    """The whole image is resized, then padded, then cropped; the same random choices."""
 
     dataset: FileDataset
 
     def __getitem__(self, slot: Slot) -> tuple[Tensor, Tensor]:
         rng = random_stream(slot.step, slot.slot)
-        _, image_path, label_path = self.dataset.pairs[slot.picture]
+        _, image_path, label_path = self.dataset.pairs[slot.image]
         assert label_path is not None
         image = Image.open(image_path).convert("RGB")
         label: Image.Image = Image.open(label_path)
@@ -160,11 +158,11 @@ def pillow_batches(dataset: FileDataset, plan: Plan, workers: int) -> Iterator[o
     yield from loader
 
 
-def write_pictures(folder: Path, count: int) -> FileDataset:
+def write_images(folder: Path, count: int) -> FileDataset:
     """JPEGs of some 80 kB and palette PNGs, as PASCAL VOC has them."""
     pairs = []
     for index in range(count):
-        image_hwc, label_hw = picture(random_stream(index))
+        image_hwc, label_hw = make_image(random_stream(index))
         name = f"{index:04d}"
         pair = Pair(name, folder / f"{name}.jpg", folder / f"{name}.png")
         Image.fromarray(image_hwc).save(pair.image, quality=90)
@@ -177,7 +175,7 @@ def write_pictures(folder: Path, count: int) -> FileDataset:
     return FileDataset(info=info, split="train", pairs=pairs, read_label=read_index)
 
 
-def picture(rng: np.random.Generator) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def make_image(rng: np.random.Generator) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Objects over a background, all with detail at every scale, as photographs have it."""
     height, width = SIZE
     label_hw = np.zeros(SIZE, np.uint8)

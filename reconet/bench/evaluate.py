@@ -4,7 +4,7 @@
     plain     scale by scale, mirror image by mirror image, window by window, in eager fp32: run the
               network, softmax at the crop's size, add up at the scaled size, resize, add up
 
-on generated pictures, with a ResNet-18 whose classifier is fitted in closed form, so that there is
+on generated images, with a ResNet-18 whose classifier is fitted in closed form, so that there is
 a score to compare; with few classes and with as many as ADE20K has.
 """
 
@@ -41,8 +41,8 @@ class EvaluateBench:
 
     classes: int
     protocol: str
-    pictures: int
-    seconds: float  # of ours, for one picture
+    images: int
+    seconds: float  # of ours, for one image
     plain_seconds: float
     speedup: float  # median over the rounds: a busy machine slows both ways alike
     network_share: float  # of our time that passes in the network
@@ -59,11 +59,11 @@ def bench_evaluate(
     width: float = 1.0,
     crop: int = 160,
     size: tuple[int, int] = (120, 160),
-    pictures: int = 2,
+    images: int = 2,
     rounds: int = 3,
 ) -> list[EvaluateBench]:
     """The two take turns, so that noise meets both alike; medians over the rounds."""
-    shown = samples("val", size, pictures)
+    shown = samples("val", size, images)
     taught = samples("train", size, 16)
     protocol = Protocol(scales=SCALES, flip=True, base_size=max(size), crop=(crop, crop))
     results = []
@@ -96,7 +96,7 @@ def _bench(model: Segmenter, shown: list[Sample], protocol: Protocol, rounds: in
     return EvaluateBench(
         classes=model.num_classes,
         protocol=str(protocol),
-        pictures=len(images),
+        images=len(images),
         seconds=median(seconds["ours"]) / len(images),
         plain_seconds=median(seconds["plain"]) / len(images),
         speedup=median(over(seconds["plain"], seconds["ours"])),
@@ -168,7 +168,7 @@ def _slide(
 def windows(
     size: tuple[int, int], crop: tuple[int, int], stride: tuple[int, int]
 ) -> list[tuple[slice, slice]]:
-    """Rows and columns of windows that cover a picture of `size`. One smaller than the crop gets
+    """Rows and columns of windows that cover an image of `size`. One smaller than the crop gets
     one window, which is larger than it and will be padded."""
     tops, lefts = (starts(*axis) for axis in zip(size, crop, stride, strict=True))
     return [(slice(y, y + crop[0]), slice(x, x + crop[1])) for y in tops for x in lefts]

@@ -6,7 +6,7 @@
     torch.compile  with its default settings
     ONNX Runtime, OpenVINO fp32, bf16 and int8: exports, each run by its own runtime
 
-All make labels of the picture's size from a uint8 picture. What cannot be done here is a row with
+All make labels of the image's size from a uint8 image. What cannot be done here is a row with
 its reason.
 """
 
@@ -22,9 +22,9 @@ from torch import Tensor
 
 from reconet.data.scenes.generate import CLASSES, PALETTE
 from reconet.errors import ReconetError, first_line, pick
-from reconet.export.graph import about_of, trace
+from reconet.export.graph import export_info, trace
+from reconet.export.images import Images, batch_of, of_recipe
 from reconet.export.int8 import quantise
-from reconet.export.pictures import Pictures, batch_of, of_recipe
 from reconet.export.write import as_onnx, as_openvino, save_openvino, write_onnx
 from reconet.inference.backends import LABELS, open_file
 from reconet.inference.backends.openvino_file import open_openvino
@@ -32,15 +32,16 @@ from reconet.inference.network import fastest, in_use, network_of
 from reconet.inference.windows import Forward
 from reconet.models.context import CONTEXTS
 from reconet.models.layers import resize
+from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import Segmenter, build_model
-from reconet.models.trained import Trained
+from reconet.models.trained import TrainedNetwork
 from reconet.recipes.overrides import with_context
 from reconet.recipes.schema import Data, Model, Recipe, Train
 from reconet.system.hardware import make_bf16_safe
 from reconet.system.timing import over, turns
 
 EAGER = "eager fp32"
-CALIBRATION = 8  # pictures: a benchmark is about speed; `reconet export --int8` takes more
+CALIBRATION = 8  # images: a benchmark is info speed; `reconet export --int8` takes more
 CPU = torch.device("cpu")
 Labels = Callable[[Tensor], Tensor]  # image_bchw, uint8 -> label_bhw
 
@@ -61,14 +62,14 @@ class ModelBench:
 class Bench:
     """The network of a benchmark, and what it is shown."""
 
-    trained: Trained
+    trained: TrainedNetwork
     image_bchw: Tensor
-    pictures: Pictures
+    images: Images
     folder: Path
 
 
 def bench_model(
-    trained: Trained,
+    trained: TrainedNetwork,
     *,
     size: tuple[int, int] = (512, 512),
     rounds: int = 5,
@@ -85,16 +86,16 @@ def bench_model(
         pick(WAYS, name, "way")
     for name in contexts:
         pick(CONTEXTS, name, "context")
-    pictures = of_recipe(trained.recipe, trained.recipe.data.val_split, None, CALIBRATION)
+    images = of_recipe(trained.info.recipe, trained.info.recipe.data.val_split, None, CALIBRATION)
     with TemporaryDirectory() as folder:
         bench = Bench(
             trained=trained,
-            image_bchw=batch_of(pictures, 1, size),
-            pictures=pictures,
+            image_bchw=batch_of(images, 1, size),
+            images=images,
             folder=Path(folder),
         )
         runs, missing = _prepare(bench, chosen)
-        own = trained.recipe.model.context
+        own = trained.info.recipe.model.context
         calls = {(own, way): run for way, run in runs.items()}
         for name in contexts:
             if name != own:
@@ -115,7 +116,7 @@ def _prepare(bench: Bench, chosen: Sequence[str]) -> tuple[dict[str, Labels], li
         except (ReconetError, RuntimeError, OSError) as error:
             runs.pop(way, None)
             reason = first_line(error)
-            network = bench.trained.recipe.model.context
+            network = bench.trained.info.recipe.model.context
             missing.append(ModelBench(network=network, way=way, reason=reason))
     return runs, missing
 
@@ -152,7 +153,7 @@ def eager(model: Segmenter) -> Labels:
     return run
 
 
-def default(trained: Trained) -> Labels:
+def default(trained: TrainedNetwork) -> Labels:
     return finish(fastest(network_of(trained, CPU), CPU).forward)
 
 
@@ -187,7 +188,7 @@ def _compiled(bench: Bench) -> Labels:
 def _onnx(bench: Bench) -> Labels:
     path = bench.folder / "model.onnx"
     model = bench.trained.model
-    write_onnx(trace(model, output_stride=_stride(bench)), about_of(bench.trained), path)
+    write_onnx(trace(model, output_stride=_stride(bench)), export_info(bench.trained), path)
     opened = open_file(path, (LABELS,))
     return lambda image_bchw: opened(image_bchw)[0]
 
@@ -198,7 +199,7 @@ def _openvino(bench: Bench, precision: str) -> Labels:
     path = bench.folder / "model.xml"
     if not path.is_file():
         proto = as_onnx(trace(bench.trained.model, output_stride=_stride(bench)))
-        save_openvino(as_openvino(proto), about_of(bench.trained), path)
+        save_openvino(as_openvino(proto), export_info(bench.trained), path)
     return _by_openvino(path, precision)
 
 
@@ -206,9 +207,9 @@ def _int8(bench: Bench) -> Labels:
     path = bench.folder / "int8.xml"
     proto = as_onnx(trace(bench.trained.model, output_stride=_stride(bench)))
     height, width = bench.image_bchw.shape[2:]
-    shown = batch_of(bench.pictures, CALIBRATION, (height, width)).numpy()
+    shown = batch_of(bench.images, CALIBRATION, (height, width)).numpy()
     windows = [shown[number : number + 1] for number in range(len(shown))]
-    save_openvino(quantise(proto, windows, ()), about_of(bench.trained), path)
+    save_openvino(quantise(proto, windows, ()), export_info(bench.trained), path)
     return _by_openvino(path, "f32")
 
 
@@ -230,18 +231,18 @@ WAYS: dict[str, Callable[[Bench], Labels]] = {
 }
 
 
-def _other(trained: Trained, context: str) -> Trained:
+def _other(trained: TrainedNetwork, context: str) -> TrainedNetwork:
     """Another method on the same backbone."""
-    recipe = with_context(trained.recipe, context)
-    network = build_model(recipe, len(trained.classes), pretrained=False).eval()
-    return replace(trained, model=network, recipe=recipe)
+    recipe = with_context(trained.info.recipe, context)
+    network = build_model(recipe, len(trained.info.classes), pretrained=False).eval()
+    return TrainedNetwork(model=network, info=replace(trained.info, recipe=recipe))
 
 
 def _stride(bench: Bench) -> int:
-    return bench.trained.recipe.model.output_stride
+    return bench.trained.info.recipe.model.output_stride
 
 
-def fresh(backbone: str) -> Trained:
+def fresh(backbone: str) -> TrainedNetwork:
     """RecoNet with fresh weights, where there is no trained one at hand."""
     recipe = Recipe(
         data=Data(name="scenes", options={"size": [512, 512], "val": CALIBRATION}),
@@ -249,11 +250,7 @@ def fresh(backbone: str) -> Trained:
         train=Train(steps=1),
     )
     torch.manual_seed(0)
-    return Trained(
+    return TrainedNetwork(
         model=build_model(recipe, len(CLASSES), pretrained=False).eval(),
-        recipe=recipe,
-        classes=CLASSES,
-        palette=PALETTE,
-        step=0,
-        score={},
+        info=NetworkInfo(recipe=recipe, classes=CLASSES, palette=PALETTE, step=0, score={}),
     )

@@ -82,7 +82,7 @@ def bench_module(
     repeats: int = 15,
     only: Collection[str] | None = None,
 ) -> list[ModuleBench]:
-    """Time cores on one map of one picture, taking turns, so that noise meets all alike.
+    """Time cores on one map of one image, taking turns, so that noise meets all alike.
 
     RecoNet's comes first, its loop form second; then the others, or `only` those.
     """

@@ -1,4 +1,4 @@
-"""The measured cores as a picture: time against memory."""
+"""The measured cores as an image: time against memory."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -77,5 +77,5 @@ def _steps(recipe: Recipe, world: World, steps: int) -> Iterator[Step]:
     stream: Iterator[Batch] = batches(
         dataset, geometry(recipe), seed=0, batch=recipe.train.batch, steps=steps
     )
-    # All pictures first: reading them is not what is measured.
+    # All images first: reading them is not what is measured.
     return train(state, list(stream), recipe, steps, world)

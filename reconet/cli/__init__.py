@@ -79,8 +79,8 @@ def _reconet(
     Start here:
       reconet train scenes/reconet --out runs/first   minutes on a laptop, nothing to download
       reconet evaluate runs/first                     its scores, class by class
-      reconet predict runs/first street.jpg           labels of your own pictures
-      reconet report runs/first                       curves and pictures, in one HTML file
+      reconet predict runs/first street.jpg           labels of your own images
+      reconet report runs/first                       curves and images, in one HTML file
       reconet recipes                                 what else can be trained
       reconet show voc12/reconet_r101                 every setting of a recipe
       reconet data list                               the datasets, and where to get them

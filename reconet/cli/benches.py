@@ -68,7 +68,7 @@ def data(
 ) -> None:
     """The training pipeline against decoding alone, and against a plain Pillow pipeline.
 
-    On generated 500 x 375 pictures with labels, crop 512, with 1 and 2 worker processes.
+    On generated 500 x 375 images with labels, crop 512, with 1 and 2 worker processes.
 
     \b
     Examples:
@@ -86,8 +86,8 @@ def data(
 
 def train(
     backbone: Annotated[str, typer.Option(help="Backbone.")] = "resnet50",
-    size: Annotated[int, typer.Option(min=33, help="Side of the pictures.")] = 256,
-    batch: Annotated[int, typer.Option(min=1, help="Pictures in a step.")] = 2,
+    size: Annotated[int, typer.Option(min=33, help="Side of the images.")] = 256,
+    batch: Annotated[int, typer.Option(min=1, help="Images in a step.")] = 2,
     steps: Annotated[int, typer.Option(min=1, help="Measured steps; the median counts.")] = 8,
     device: Device = "auto",
     as_json: Json = False,
@@ -104,7 +104,7 @@ def train(
 
     with busy("measuring, some minutes ..."):
         results = bench_train(backbone=backbone, size=size, batch=batch, steps=steps, device=device)
-    title = f"RecoNet, {backbone}, {batch} pictures of {size} x {size} a step"
+    title = f"RecoNet, {backbone}, {batch} images of {size} x {size} a step"
     print_result(
         {"modes": [asdict(r) for r in results]},
         [tables_bench.bench_train_table(title, results)],
@@ -121,7 +121,7 @@ def evaluate(
     """Multi-scale evaluation with mirror images, against the plain loop that runs one window at a
     time in eager fp32.
 
-    On generated pictures at six scales, with 21 and with 150 classes; the scores of both are shown.
+    On generated images at six scales, with 21 and with 150 classes; the scores of both are shown.
 
     \b
     Examples:
@@ -143,7 +143,7 @@ def model(
         Path | None,
         typer.Argument(metavar="[RUN]", help="A run; without one, RecoNet with fresh weights."),
     ] = None,
-    size: Annotated[str, typer.Option(metavar="HxW", help="Size of the picture.")] = "512x512",
+    size: Annotated[str, typer.Option(metavar="HxW", help="Size of the image.")] = "512x512",
     backbone: Annotated[str, typer.Option(help="Where no run is given.")] = "resnet50",
     rounds: Annotated[int, typer.Option(min=1, help="Rounds; the median counts.")] = 5,
     way: Annotated[
@@ -162,7 +162,7 @@ def model(
     """One network at one size, in every way: eager, Predictor's, bf16, compiled, ONNX Runtime,
     OpenVINO in fp32, bf16 and int8.
 
-    All take turns in one run. Shown are pictures a second, the ratio to eager fp32, and how many
+    All take turns in one run. Shown are images a second, the ratio to eager fp32, and how many
     pixels get the label that eager fp32 gives them.
 
     \b
@@ -186,6 +186,6 @@ def model(
     with busy("measuring, some minutes ..."):
         results = bench_model(trained, size=pixels, rounds=rounds, ways=way, contexts=others)
     count = torch.get_num_threads()
-    title = f"{trained.recipe.model.backbone}, one picture of {size}, {count} thread(s)"
+    title = f"{trained.info.recipe.model.backbone}, one image of {size}, {count} thread(s)"
     values = {"size": list(pixels), "threads": count, "ways": [asdict(r) for r in results]}
     print_result(values, [tables_bench.bench_model_table(title, results)], as_json)

@@ -38,9 +38,7 @@ Scales = Annotated[str | None, typer.Option(metavar="0.75,1,...", help="Scales t
 Flip = Annotated[
     bool | None, typer.Option("--flip/--no-flip", help="Average over mirror images too.")
 ]
-Mode = Annotated[
-    str | None, typer.Option(metavar="whole|slide", help="Whole pictures, or windows.")
-]
+Mode = Annotated[str | None, typer.Option(metavar="whole|slide", help="Whole images, or windows.")]
 RelativeTo = Annotated[
     str | None, typer.Option(metavar="base_size|original", help="What a scale of 1 means.")
 ]

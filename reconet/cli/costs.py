@@ -77,7 +77,7 @@ def cost(
     height, width = parse_size(size) if size is not None else resolved.data.crop
     classes = classes or len(pick(DATASETS, resolved.data.name, "dataset").info.classes) or 21
     costs = recipe_costs(resolved, model or [resolved.model.context], (height, width), classes)
-    where = f"{resolved.model.backbone}, one {height} x {width} picture, {classes} classes"
+    where = f"{resolved.model.backbone}, one {height} x {width} image, {classes} classes"
     values = {
         "input": [height, width],
         "classes": classes,

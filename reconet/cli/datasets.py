@@ -23,7 +23,7 @@ Workers = Annotated[
 
 
 def list_(as_json: Json = False) -> None:
-    """What datasets exist: classes, pictures, licence, and where to get them.
+    """What datasets exist: classes, images, licence, and where to get them.
 
     \b
     Examples:
@@ -79,18 +79,18 @@ def prepare(
         "written": done.done,
         "already_there": done.skipped,
         "splits": {
-            split: {"pictures": pictures, "official": official.get(split)}
-            for split, pictures in done.counts.items()
+            split: {"images": count, "official": official.get(split)}
+            for split, count in done.counts.items()
         },
     }
     if as_json:
         print_json(values)
         return
     print(f"{name}: {done.done} files written, {done.skipped} were there already")
-    for split, pictures in done.counts.items():
+    for split, count in done.counts.items():
         known = official.get(split)
-        note = "" if known in {None, pictures} else f" (officially {known})"
-        print(f"  {split}: {pictures} pictures{note}")
+        note = "" if known in {None, count} else f" (officially {known})"
+        print(f"  {split}: {count} images{note}")
 
 
 def check(
@@ -104,12 +104,12 @@ def check(
         bool, typer.Option("--subset", help="The files are a part of the dataset.")
     ] = False,
     sheet: Annotated[
-        Path | None, typer.Option(help="Write a PNG of a few pictures under their labels.")
+        Path | None, typer.Option(help="Write a PNG of a few images under their labels.")
     ] = None,
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
-    """Open every picture and label and report everything that is wrong; exit code 1 if anything is.
+    """Open every image and label and report everything that is wrong; exit code 1 if anything is.
 
     \b
     Examples:
@@ -135,7 +135,7 @@ def check(
             print(proposal)
         print("nothing is wrong" if result.ok else f"{len(result.problems)} problems")
         if sheet is not None:
-            print(f"pictures: {sheet}")
+            print(f"images: {sheet}")
     if not result.ok:
         raise typer.Exit(1)
 

@@ -34,13 +34,13 @@ def explain(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="By default RUN/explain/<picture>.")
+        Path | None, typer.Option(metavar="DIR", help="By default RUN/explain/<image>.")
     ] = None,
     root: Root = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """What a network looks at in a picture: attention maps, fragments, what each rank does.
+    """What a network looks at in an image: attention maps, fragments, what each rank does.
 
     Writes figures and explain.html, one file with all in it. Other contexts than reconet show the
     attention that they have.
@@ -55,13 +55,11 @@ def explain(
     """
     from rich.text import Text
 
-    from reconet.explain import PAGE, explain_picture, parse_point
+    from reconet.explain import PAGE, explain_image, parse_point
 
     at = None if point is None else parse_point(point)
     with busy("looking ..."):
-        result = explain_picture(
-            run, image, ranks=ranks, point=at, out=out, root=root, device=device
-        )
+        result = explain_image(run, image, ranks=ranks, point=at, out=out, root=root, device=device)
     print_result(
         {"directory": str(result.directory)} | result.values,
         [*map(Text, result.findings), Text(str(result.directory / PAGE))],
@@ -78,8 +76,8 @@ def prune(
         str | None,
         typer.Option(help="Split to choose the ranks by; by default what it was trained on."),
     ] = None,
-    pictures: Annotated[
-        int, typer.Option(min=1, help="Pictures of that split, spread evenly over it.")
+    images: Annotated[
+        int, typer.Option(min=1, help="Images of that split, spread evenly over it.")
     ] = 64,
     out: Annotated[
         Path | None,
@@ -110,7 +108,7 @@ def prune(
             run,
             wanted,
             split=split,
-            pictures=pictures,
+            images=images,
             out=out,
             root=root,
             device=device,

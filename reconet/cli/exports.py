@@ -19,20 +19,20 @@ def export(
         Path | None, typer.Option(metavar="FILE", help="By default RUN/model.onnx, .xml or .pt2.")
     ] = None,
     int8: Annotated[
-        bool, typer.Option("--int8", help="In 8 bits, calibrated by pictures; OpenVINO only.")
+        bool, typer.Option("--int8", help="In 8 bits, calibrated by images; OpenVINO only.")
     ] = False,
     calibrate: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Pictures to calibrate by; else the training split's."),
+        typer.Option(metavar="DIR", help="Images to calibrate by; else the training split's."),
     ] = None,
-    pictures: Annotated[
+    images: Annotated[
         int | None, typer.Option(min=1, help="How many to calibrate by; by default 64.")
     ] = None,
     split: Annotated[
         str | None, typer.Option(help="Split to score int8 on; by default the recipe's.")
     ] = None,
     score_on: Annotated[
-        int | None, typer.Option(min=1, help="Pictures of it to score on; by default all.")
+        int | None, typer.Option(min=1, help="Images of it to score on; by default all.")
     ] = None,
     max_loss: Annotated[
         float | None, typer.Option(help="Points of mIoU that int8 may cost; by default 0.5.")
@@ -42,9 +42,9 @@ def export(
 ) -> None:
     """Write a network as one file for other programs, and check that it computes the same.
 
-    A uint8 RGB picture of any size goes in, uint8 labels of that size come out: normalisation,
+    A uint8 RGB image of any size goes in, uint8 labels of that size come out: normalisation,
     resizing and argmax are inside. The file is opened by its own runtime and compared with the
-    network on real pictures of several sizes; if they disagree, that is an error.
+    network on real images of several sizes; if they disagree, that is an error.
 
     \b
     Examples:
@@ -55,7 +55,7 @@ def export(
     """
     given: dict[str, Any] = {
         "calibrate": calibrate,
-        "pictures": pictures,
+        "images": images,
         "split": split,
         "score_on": score_on,
         "max_loss": max_loss,
@@ -97,7 +97,7 @@ def share(
 ) -> None:
     """Put a trained network into a folder that others can use, with a model card about it.
 
-    The card says how it was trained, what it scores, what it costs, and shows pictures. Others open
+    The card says how it was trained, what it scores, what it costs, and shows images. Others open
     the folder, or the hub's copy of it, with Predictor.from_pretrained.
 
     \b

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 LINE_SECONDS = 10.0  # between lines about what is done, where there is no terminal
-SPEED_SECONDS = 600.0  # that the time left is guessed by: pictures and steps may take long
+SPEED_SECONDS = 600.0  # that the time left is guessed by: images and steps may take long
 
 
 def console(*, err: bool = False) -> "Console":

@@ -1,4 +1,4 @@
-"""The verb that uses a trained network on pictures."""
+"""The verb that uses a trained network on images."""
 
 import sys
 from pathlib import Path
@@ -28,10 +28,10 @@ LEAST = 2**26  # bytes: less is no room for a network
 
 def predict(
     run: Network,
-    pictures: Annotated[
+    images: Annotated[
         list[str],
         typer.Argument(
-            metavar="PICTURE...",
+            metavar="IMAGE...",
             help="Files, folders (with all below), 'globs' in quotes, or @list.txt: a file with "
             "one path on each line (@- reads it from the standard input).",
         ),
@@ -44,7 +44,7 @@ def predict(
         ),
     ] = None,
     overlay: Annotated[
-        bool, typer.Option("--overlay/--no-overlay", help="Also write the tinted picture.")
+        bool, typer.Option("--overlay/--no-overlay", help="Also write the tinted image.")
     ] = True,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Also write all probabilities, as .npz.")
@@ -64,9 +64,9 @@ def predict(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Labels of pictures: an index PNG and an overlay for each, in a folder.
+    """Labels of images: an index PNG and an overlay for each, in a folder.
 
-    Pictures that are done already are skipped, so a run that was stopped goes on. A broken file
+    Images that are done already are skipped, so a run that was stopped goes on. A broken file
     is listed at the end, and the exit code is 1; no file but our own is ever overwritten.
 
     \b
@@ -85,7 +85,7 @@ def predict(
     with bar("predict") as shown:
         outcome = predict_files(
             run,
-            pictures,
+            images,
             out,
             wanted=Wanted(overlay=overlay, probabilities=probabilities),
             change=lambda recipe: apply_overrides(recipe, settings),
@@ -106,13 +106,13 @@ def predict(
 
 
 def _tell(outcome: "Outcome") -> None:
-    """One line for each picture that needs a word."""
-    for picture in outcome.pictures:
-        source = picture["source"]
+    """One line for each image that needs a word."""
+    for image in outcome.images:
+        source = image["source"]
         shown = source if source.isprintable() else repr(source)
-        if picture.get("note") and picture["status"] == "done":
-            note(f"{shown}: {picture['note']}")
-        if picture["status"] == "failed":
-            reason = " ".join(picture["error"].replace(source, shown).split())
+        if image.get("note") and image["status"] == "done":
+            note(f"{shown}: {image['note']}")
+        if image["status"] == "failed":
+            reason = " ".join(image["error"].replace(source, shown).split())
             where = "" if shown in reason else f"{shown}: "
             print(f"reconet: failed: {where}{reason}", file=sys.stderr)

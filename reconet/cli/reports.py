@@ -19,21 +19,21 @@ def report(
             metavar="FILE", help="By default RUN/report.html; of several runs, report.html here."
         ),
     ] = None,
-    pictures: Annotated[int, typer.Option(min=0, help="Validation pictures to show.")] = 8,
+    images: Annotated[int, typer.Option(min=0, help="Validation images to show.")] = 8,
     device: Device = "auto",
 ) -> None:
-    """One HTML file about a run, or several compared: curves, classes, confusion, pictures, recipe.
+    """One HTML file about a run, or several compared: curves, classes, confusion, images, recipe.
 
     All is in the file, and it asks nobody for anything: mail it, or open it without a network.
 
     \b
     Examples:
       reconet report runs/first
-      reconet report runs/reconet runs/fcn --out compared.html --pictures 20
+      reconet report runs/reconet runs/fcn --out compared.html --images 20
     """
     from reconet.report import write_report
 
     with busy("reading ...") as tell:
-        path = write_report(runs, out, pictures=pictures, device=device, tell=tell)
+        path = write_report(runs, out, images=images, device=device, tell=tell)
     if path is not None:  # else another process of this report says so
         print(path)

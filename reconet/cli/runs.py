@@ -80,7 +80,7 @@ def evaluate(
 ) -> None:
     """Scores of a trained network: mIoU, accuracies, and the IoU of every class.
 
-    How pictures are shown to it is by default what its recipe says, and is printed with the scores.
+    How images are shown to it is by default what its recipe says, and is printed with the scores.
 
     \b
     Examples:

@@ -19,7 +19,7 @@ def serve(
         str, typer.Option(metavar="BYTES", help="Largest upload, e.g. 20MB.")
     ] = "20MB",
     max_pixels: Annotated[
-        str, typer.Option(metavar="PIXELS", help="Largest picture, e.g. 25M.")
+        str, typer.Option(metavar="PIXELS", help="Largest image, e.g. 25M.")
     ] = "25M",
     queue: Annotated[
         int, typer.Option(min=0, help="Requests that may wait; more are turned away.")
@@ -30,8 +30,8 @@ def serve(
 ) -> None:
     """A trained network as a web page and an HTTP interface, on this machine.
 
-    Drop a picture on the page, read classes and probabilities under the pointer, switch ranks of
-    the attention off and on. Programs post pictures to /api/segment; /openapi.json describes it.
+    Drop an image on the page, read classes and probabilities under the pointer, switch ranks of
+    the attention off and on. Programs post images to /api/segment; /openapi.json describes it.
 
     \b
     Examples:

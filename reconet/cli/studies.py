@@ -51,7 +51,7 @@ def study(
     """Train variants of a recipe with several seeds, and compare them with 95 % intervals.
 
     Finished trainings are not run again: after Ctrl-C or a crash the same command goes on.
-    Variants with the same seed see the same pictures in the same order. The table, the figures and
+    Variants with the same seed see the same images in the same order. The table, the figures and
     report.html are in the --out directory.
 
     \b

@@ -37,7 +37,7 @@ SMALLEST = 33  # two features a side at stride 32: batch norm needs more than on
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Of one part of a network, for one picture."""
+    """Of one part of a network, for one image."""
 
     name: str
     params: int

@@ -1,4 +1,4 @@
-"""Look at every picture and label of a dataset, before a training does.
+"""Look at every image and label of a dataset, before a training does.
 
 Everything that is wrong is collected, with its file, its label values and their pixel counts,
 instead of stopping at the first. Where the labels as a whole show a known mistake, a label_map
@@ -21,12 +21,12 @@ from reconet.data.parallel import mapped
 from reconet.errors import DataError
 from reconet.types import IGNORE, Label
 
-Progress = Callable[[int, int], object]  # pictures done, pictures in all
-ALL = "(all)"  # where a problem is not of one picture
+Progress = Callable[[int, int], object]  # images done, images in all
+ALL = "(all)"  # where a problem is not of one image
 
 
 class Finding(NamedTuple):
-    """What one picture has: pixels of each label, of each number in its file, what is wrong."""
+    """What one image has: pixels of each label, of each number in its file, what is wrong."""
 
     labels: dict[int, int]
     numbers: dict[int, int]
@@ -40,7 +40,7 @@ def check(
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Check splits of one dataset; with `subset` they may have fewer pictures than officially.
+    """Check splits of one dataset; with `subset` they may have fewer images than officially.
 
     0 workers: in this process; None: one for each core.
     """
@@ -72,7 +72,7 @@ def _inspect_task(datasets: Sequence[Dataset], task: tuple[int, int]) -> Finding
 
 
 def inspect(dataset: Dataset, index: int) -> Finding:
-    """Look at one picture. What concerns all pictures alike, as a missing extra, is raised."""
+    """Look at one image. What concerns all images alike, as a missing extra, is raised."""
     problem = partial(Problem, split=dataset.split, name=dataset.name(index))
     try:
         sample = dataset[index]
@@ -98,7 +98,7 @@ def _wrong(
     name, image_hwc, label_hw = sample
     if label_hw.shape != image_hwc.shape[:2]:
         sizes = [f"{w} x {h}" for h, w in (label_hw.shape, image_hwc.shape[:2])]
-        return f"the label of {name} is {sizes[0]} but its picture {sizes[1]} (width x height).", {}
+        return f"the label of {name} is {sizes[0]} but its image {sizes[1]} (width x height).", {}
     values = {v: n for v, n in labels.items() if v >= num_classes and v != IGNORE}
     if not values:
         return None
@@ -124,20 +124,20 @@ def _numbers(dataset: Dataset, index: int) -> dict[int, int]:
 
 def _split_report(dataset: Dataset, findings: Sequence[Finding]) -> SplitReport:
     pixels: Counter[int] = Counter()
-    pictures: Counter[int] = Counter()
+    image_count: Counter[int] = Counter()
     for finding in findings:
         pixels.update(finding.labels)
-        pictures.update(finding.labels.keys())
+        image_count.update(finding.labels.keys())
     classes = range(len(dataset.info.classes))
     return SplitReport(
         split=dataset.split,
-        pictures=len(dataset),
+        images=len(dataset),
         official=dataset.info.splits.get(dataset.split),
         labelled=sum(bool(finding.labels.keys() - {IGNORE}) for finding in findings),
         broken=sum(finding.problem is not None for finding in findings),
         void_pixels=pixels[IGNORE],
         pixels_k=tuple(pixels[index] for index in classes),
-        pictures_k=tuple(pictures[index] for index in classes),
+        images_k=tuple(image_count[index] for index in classes),
     )
 
 
@@ -146,7 +146,7 @@ def _count_problems(datasets: Sequence[Dataset], subset: bool) -> Iterator[Probl
         official, count = dataset.info.splits.get(dataset.split), len(dataset)
         if official is not None and (count > official or (count < official and not subset)):
             hint = "" if count > official else " For a part of the dataset, say --subset."
-            text = f"{count} pictures, where there are officially {official}.{hint}"
+            text = f"{count} images, where there are officially {official}.{hint}"
             yield Problem(split=dataset.split, name=ALL, text=text)
         names = Counter(dataset.name(index) for index in range(count))
         for name, times in names.items():
@@ -161,7 +161,7 @@ def _shared_problems(datasets: Sequence[Dataset]) -> Iterator[Problem]:
         if first in by_split and second in by_split:
             shared = _shared(by_split[first], by_split[second])
             for name in shared:
-                text = f"{name} is in {first} and in {second}, which must not share a picture."
+                text = f"{name} is in {first} and in {second}, which must not share an image."
                 yield Problem(split=f"{first}, {second}", name=name, text=text)
 
 
@@ -171,11 +171,11 @@ def _shared(first: Dataset, second: Dataset) -> list[str]:
     return [
         name
         for index, name in enumerate(second.name(i) for i in range(len(second)))
-        if name in places and _same_picture(first, places[name], second, index)
+        if name in places and _same_image(first, places[name], second, index)
     ]
 
 
-def _same_picture(first: Dataset, i: int, second: Dataset, j: int) -> bool:
+def _same_image(first: Dataset, i: int, second: Dataset, j: int) -> bool:
     if not (isinstance(first, FileDataset) and isinstance(second, FileDataset)):
         return True
     one, other = first.pairs[i].image, second.pairs[j].image
@@ -188,7 +188,7 @@ def _same_picture(first: Dataset, i: int, second: Dataset, j: int) -> bool:
 def _propose(
     findings: Sequence[Finding], num_classes: int
 ) -> tuple[list[Problem], tuple[Proposal, ...]]:
-    """Known mistakes that only the labels of all pictures together show."""
+    """Known mistakes that only the labels of all images together show."""
     labels: Counter[int] = Counter()
     numbers: Counter[int] = Counter()
     illegal: set[int] = set()

@@ -29,13 +29,13 @@ class Proposal:
 @dataclass(frozen=True, kw_only=True)
 class SplitReport:
     split: str
-    pictures: int
+    images: int
     official: int | None
-    labelled: int  # pictures with at least one labelled pixel
+    labelled: int  # images with at least one labelled pixel
     broken: int
     void_pixels: int
     pixels_k: tuple[int, ...]
-    pictures_k: tuple[int, ...]
+    images_k: tuple[int, ...]
 
 
 class Listing(NamedTuple):
@@ -68,15 +68,15 @@ class Report:
         tables = [self._split_listing(), self._class_listing()]
         rows = [(problem.split, problem.name, problem.text) for problem in self.problems]
         if rows:
-            tables.append(Listing("Problems", ("split", "picture", "problem"), rows))
+            tables.append(Listing("Problems", ("split", "image", "problem"), rows))
         return tables
 
     def _split_listing(self) -> Listing:
-        columns = ("split", "pictures", "official", "labelled", "broken", "void")
+        columns = ("split", "images", "official", "labelled", "broken", "void")
         rows = [
             (
                 one.split,
-                f"{one.pictures:,}",
+                f"{one.images:,}",
                 "-" if one.official is None else f"{one.official:,}",
                 f"{one.labelled:,}",
                 f"{one.broken:,}",
@@ -89,13 +89,13 @@ class Report:
     def _class_listing(self) -> Listing:
         columns = ["class"]
         for one in self.splits:
-            columns += [f"{one.split}: pictures", "pixels"]
+            columns += [f"{one.split}: images", "pixels"]
         rows = []
         for index, name in enumerate(self.classes):
             row = [f"{index} {name}"]
             for one in self.splits:
                 share = _percent(one.pixels_k[index], sum(one.pixels_k))
-                row += [f"{one.pictures_k[index]:,}", share]
+                row += [f"{one.images_k[index]:,}", share]
             rows.append(tuple(row))
         return Listing("Classes", tuple(columns), rows)
 

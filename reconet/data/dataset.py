@@ -1,6 +1,6 @@
 """What a dataset is to the rest of the package: named samples, classes, and an index.
 
-Every dataset delivers RGB uint8 pictures and uint8 labels 0..k-1, with 255 for "not labelled".
+Every dataset delivers RGB uint8 images and uint8 labels 0..k-1, with 255 for "not labelled".
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ class Sample(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """One picture on disk; without a label where the test set keeps them secret."""
+    """One image on disk; without a label where the test set keeps them secret."""
 
     name: str
     image: Path
@@ -39,8 +39,8 @@ class DatasetInfo:
     title: str
     classes: tuple[str, ...]
     palette: tuple[Colour, ...]
-    splits: Mapping[str, int | None]  # the official number of pictures, or None if there is none
-    disjoint: tuple[tuple[str, str], ...] = ()  # pairs of splits that must not share a picture
+    splits: Mapping[str, int | None]  # the official number of images, or None if there is none
+    disjoint: tuple[tuple[str, str], ...] = ()  # pairs of splits that must not share an image
     layout: tuple[str, ...] = ()  # what is expected under the root, one line each
     licence: str = ""
     source: str = ""  # where to get it
@@ -83,7 +83,7 @@ class FileDataset:
         label_hw = self.read_label(label_path)
         if label_hw.shape != image_hwc.shape[:2]:
             raise DataError(
-                f"{label_path} is {_size(label_hw)} but its picture {image_path} is "
+                f"{label_path} is {_size(label_hw)} but its image {image_path} is "
                 f"{_size(image_hwc)}."
             )
         return Sample(name, image_hwc, label_hw)
@@ -95,7 +95,7 @@ def has_labels(dataset: Dataset) -> bool:
 
 
 def spread(dataset: Dataset, count: int) -> Iterator[Sample]:
-    """Pictures spread evenly over a split, to look at; one that cannot be read is left out."""
+    """Images spread evenly over a split, to look at; one that cannot be read is left out."""
     for index in spread_indices(len(dataset), count):
         with suppress(DataError):
             yield dataset[index]
@@ -107,8 +107,8 @@ def spread_indices(length: int, count: int) -> list[int]:
     return indices
 
 
-def share_pictures(one: Dataset, other: Dataset) -> bool:
-    """Whether some picture is in both; generated splits have pictures of their own."""
+def share_images(one: Dataset, other: Dataset) -> bool:
+    """Whether some image is in both; generated splits have images of their own."""
     if isinstance(one, FileDataset) and isinstance(other, FileDataset):
         return not {p.image for p in one.pairs}.isdisjoint(p.image for p in other.pairs)
     return one.split == other.split

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from reconet.errors import AbsentError, DataError
 
-PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
+IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
 
 
 def find_root(root: Path, title: str, expected: Sequence[str], inner: Sequence[str] = ()) -> Path:
@@ -48,7 +48,7 @@ def need_folder(folder: Path, hint: str = "") -> Path:
     return folder
 
 
-def files_in(folder: Path, suffixes: Iterable[str] = PICTURES, hint: str = "") -> list[Path]:
+def files_in(folder: Path, suffixes: Iterable[str] = IMAGES, hint: str = "") -> list[Path]:
     """The files of some kinds in a folder, sorted; there must be one."""
     wanted = tuple(suffixes)
     need_folder(folder, hint)
@@ -58,7 +58,7 @@ def files_in(folder: Path, suffixes: Iterable[str] = PICTURES, hint: str = "") -
     return files
 
 
-def is_kind(path: Path, suffixes: Sequence[str] = PICTURES) -> bool:
+def is_kind(path: Path, suffixes: Sequence[str] = IMAGES) -> bool:
     return path.suffix.lower() in suffixes and not path.name.startswith(".")
 
 

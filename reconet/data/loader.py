@@ -1,15 +1,15 @@
 """Batches as a pure function of (seed, step): nothing to save, nothing to fast-forward.
 
-A step takes `batch` pictures, whatever the number of processes; `slot` is the place of a picture
-in that total batch. Which picture is in a slot depends on (seed, epoch) alone, and how it is
+A step takes `batch` images, whatever the number of processes; `slot` is the place of an image
+in that total batch. Which image is in a slot depends on (seed, epoch) alone, and how it is
 augmented on (seed, step, slot) alone. So the first batch after a restart, with other workers or
 over other processes, is the batch that would have come anyway.
 
-    epoch  = step // (pictures // batch)      the last, incomplete batch of an epoch is not used
+    epoch  = step // (images // batch)      the last, incomplete batch of an epoch is not used
     slots of process r of w                   [r * batch / w, (r + 1) * batch / w)
 
 Worker processes read and augment; each makes whole batches, into shared memory that is used over
-and over (fresh shared memory costs about a third of what decoding a picture does). A broken picture
+and over (fresh shared memory costs about a third of what decoding an image does). A broken image
 is a DataError that names it, or, with on_error="skip", a void crop in its slot: order and shapes
 stay as they were.
 """
@@ -42,14 +42,14 @@ class Batch(NamedTuple):
     """One process's share of a step."""
 
     step: int
-    image_bchw: Tensor  # uint8, RGB; in memory the channels are last, as pictures are decoded
+    image_bchw: Tensor  # uint8, RGB; in memory the channels are last, as images are decoded
     label_bhw: Tensor  # uint8
     names: tuple[str, ...]
-    skipped: tuple[str, ...]  # "name: reason" for each picture that became a void crop
+    skipped: tuple[str, ...]  # "name: reason" for each image that became a void crop
 
 
 class Skipped(NamedTuple):
-    """A picture that could not be read, and why."""
+    """An image that could not be read, and why."""
 
     name: str
     reason: str
@@ -81,7 +81,7 @@ def batches(
     for, which is all that a training step needs and spares a third of the time.
     """
     plan = Plan(
-        pictures=len(dataset),
+        images=len(dataset),
         seed=seed,
         batch=batch,
         start=start,
@@ -102,9 +102,9 @@ def samples(
     workers: int = 0,
     on_error: OnError = "raise",
 ) -> Iterator[Sample | Skipped]:
-    """Whole pictures as they are, each exactly once over all processes, in order.
+    """Whole images as they are, each exactly once over all processes, in order.
 
-    With on_error="skip" a broken picture is delivered as a Skipped, so that it can be counted.
+    With on_error="skip" a broken image is delivered as a Skipped, so that it can be counted.
     """
     return produce(SampleReader(dataset, on_error), range(rank, len(dataset), world), workers)
 
@@ -191,7 +191,7 @@ class BatchMaker(torch_data.Dataset[Made | Failure]):
         image_bhwc, label_bhw = (array[number % len(array)] for array in self.buffers)
         names, skipped = [], []
         for image_hwc, label_hw, slot in zip(image_bhwc, label_bhw, slots, strict=True):
-            sample = read(self.dataset, slot.picture, self.on_error)
+            sample = read(self.dataset, slot.image, self.on_error)
             if isinstance(sample, Failure):
                 return sample
             crop, size = Sample(sample.name, image_hwc.numpy(), label_hw.numpy()), (0, 0)
@@ -207,7 +207,7 @@ class BatchMaker(torch_data.Dataset[Made | Failure]):
 
 @dataclass(frozen=True)
 class SampleReader(torch_data.Dataset[Sample | Skipped | Failure]):
-    """Reads one whole picture."""
+    """Reads one whole image."""
 
     dataset: Dataset
     on_error: OnError
@@ -217,7 +217,7 @@ class SampleReader(torch_data.Dataset[Sample | Skipped | Failure]):
 
 
 def read(dataset: Dataset, index: int, on_error: OnError) -> Sample | Skipped | Failure:
-    """Only a broken picture can be skipped; a missing extra, say, concerns all of them."""
+    """Only a broken image can be skipped; a missing extra, say, concerns all of them."""
     try:
         return dataset[index]
     except ReconetError as error:
@@ -228,7 +228,7 @@ def read(dataset: Dataset, index: int, on_error: OnError) -> Sample | Skipped | 
 
 
 def pad(crop: Sample, blank: Sample, size: tuple[int, int]) -> None:
-    """Fill up what a picture of `size` leaves free, at the right and below.
+    """Fill up what an image of `size` leaves free, at the right and below.
 
     From a blank crop: numpy copies rows far faster than it repeats one colour.
     """
@@ -261,7 +261,7 @@ def produce(
         if "DataLoader worker" not in str(error):
             raise
         raise DataError(
-            "a worker process that reads pictures died; memory or shared memory (/dev/shm) may be "
+            "a worker process that reads images died; memory or shared memory (/dev/shm) may be "
             f"full. With data.workers=0 the main process reads them. ({first_line(error)})"
         ) from error
 

@@ -1,4 +1,4 @@
-"""Which picture goes into which slot of which step: a pure function of (seed, step)."""
+"""Which image goes into which slot of which step: a pure function of (seed, step)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,25 +13,25 @@ ORDER, AUGMENT = 0, 1  # what a stream of random numbers is for; keeps the strea
 
 
 class Slot(NamedTuple):
-    """One picture of one step: all that is needed to make it."""
+    """One image of one step: all that is needed to make it."""
 
     step: int
     slot: int
-    picture: int  # its index in the dataset
+    image: int  # its index in the dataset
 
 
-def steps_per_epoch(pictures: int, batch: int) -> int:
-    if pictures < batch:
+def steps_per_epoch(images: int, batch: int) -> int:
+    if images < batch:
         raise RecipeError(
-            f"train.batch={batch} needs at least as many pictures, and there are {pictures}; "
-            f"try train.batch={max(1, pictures)}."
+            f"train.batch={batch} needs at least as many images, and there are {images}; "
+            f"try train.batch={max(1, images)}."
         )
-    return pictures // batch
+    return images // batch
 
 
-def permutation(pictures: int, *, seed: int, epoch: int) -> NDArray[np.int64]:
+def permutation(images: int, *, seed: int, epoch: int) -> NDArray[np.int64]:
     """The order of an epoch."""
-    return random_stream(ORDER, seed, epoch).permutation(pictures)
+    return random_stream(ORDER, seed, epoch).permutation(images)
 
 
 def random_stream(*key: int) -> np.random.Generator:
@@ -41,9 +41,9 @@ def random_stream(*key: int) -> np.random.Generator:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Which picture goes where: one list of slots per step, for one process."""
+    """Which image goes where: one list of slots per step, for one process."""
 
-    pictures: int
+    images: int
     seed: int
     batch: int
     start: int
@@ -57,16 +57,16 @@ class Plan:
                 f"train.batch={self.batch} cannot be shared by {self.world} processes; "
                 f"try train.batch={self.world * max(1, round(self.batch / self.world))}."
             )
-        steps_per_epoch(self.pictures, self.batch)
+        steps_per_epoch(self.images, self.batch)
 
     def __iter__(self) -> Iterator[list[Slot]]:
-        in_epoch = steps_per_epoch(self.pictures, self.batch)
+        in_epoch = steps_per_epoch(self.images, self.batch)
         share = self.batch // self.world
         slots = range(self.rank * share, (self.rank + 1) * share)
         epoch, order_n = -1, np.empty(0, np.int64)
         for step in range(self.start, self.steps):
             if step // in_epoch != epoch:
                 epoch = step // in_epoch
-                order_n = permutation(self.pictures, seed=self.seed, epoch=epoch)
+                order_n = permutation(self.images, seed=self.seed, epoch=epoch)
             first = step % in_epoch * self.batch
             yield [Slot(step, slot, int(order_n[first + slot])) for slot in slots]

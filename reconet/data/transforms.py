@@ -1,6 +1,6 @@
 """The training augmentation: a pure function of a sample, the geometry and a random generator.
 
-What happens is: scale the picture so that its long side is base_size times a random factor,
+What happens is: scale the image so that its long side is base_size times a random factor,
 mirror it or not, pad it at the right and below where it is smaller than the crop, and cut out a
 random crop. *How* it happens is the other way round: `draw` first decides which window of the
 source the crop will show, and only that window is resampled.
@@ -79,13 +79,13 @@ def cut(
 
 
 def void(name: str, geometry: Geometry) -> Sample:
-    """A crop with nothing to learn from, in place of a picture that cannot be read."""
+    """A crop with nothing to learn from, in place of an image that cannot be read."""
     image_hwc = np.full((*geometry.crop, 3), MEAN_COLOUR, np.uint8)
     return Sample(name, image_hwc, np.full(geometry.crop, IGNORE, np.uint8))
 
 
 def draw(size: tuple[int, ...], geometry: Geometry, rng: np.random.Generator) -> Window:
-    """Decide what to show of a picture of `size` (height, width). Always draws four numbers."""
+    """Decide what to show of an image of `size` (height, width). Always draws four numbers."""
     low, high = geometry.scale
     scale, top, left, mirror = rng.random(4).tolist()
     zoom = geometry.base_size * (low + (high - low) * scale) / max(size)
@@ -101,7 +101,7 @@ def draw(size: tuple[int, ...], geometry: Geometry, rng: np.random.Generator) ->
 
 def place(size: int, zoom: float, crop: int, position: float) -> Axis:
     """A window of `crop` output pixels, `position` (0 to 1) of the way along one axis."""
-    zoom = max(zoom, 1 / size)  # a picture of 1 x 700 keeps its one row
+    zoom = max(zoom, 1 / size)  # an image of 1 x 700 keeps its one row
     scaled = round(size * zoom)
     length = min(crop, scaled)
     first = int(position * (scaled - length + 1))

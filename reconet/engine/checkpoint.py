@@ -10,12 +10,13 @@ from torch import Tensor
 
 from reconet.engine.train import State
 from reconet.errors import CheckpointError, first_line
-from reconet.models.trained import FORMAT
 from reconet.models.weights import read_tensors
 from reconet.system.files import write_atomic
 from reconet.system.run_files import BEST, LAST
 
 CHUNK = 2**20
+
+FORMAT = 1  # of last.pt
 
 
 @dataclass(frozen=True, kw_only=True)

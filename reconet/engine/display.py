@@ -73,9 +73,9 @@ class Display:
             self._console.print(text, markup=False)
 
     @contextmanager
-    def validation(self, pictures: int) -> Iterator[Callable[[], None]]:
-        """A second bar; what it gives is to be called after every picture."""
-        task = self._progress.add_task("validate", total=pictures, text="")
+    def validation(self, images: int) -> Iterator[Callable[[], None]]:
+        """A second bar; what it gives is to be called after every image."""
+        task = self._progress.add_task("validate", total=images, text="")
         try:
             yield lambda: self._progress.advance(task)
         finally:

@@ -26,18 +26,18 @@ def memory_warning(recipe: Recipe, state: State, world: World) -> str | None:
     if free is None or min(recipe.data.crop) < SMALLEST:  # where nothing can be estimated
         return None
     share = recipe.train.batch // world.size
-    pictures = min(share, recipe.train.micro_batch or share)
+    images = min(share, recipe.train.micro_batch or share)
     half = 1 if recipe.train.precision == "fp32" else 2
     cost = model_cost(state.model, recipe.data.crop)
     weights = 4 * sum(p.numel() for p in state.model.parameters())
     fixed = weights * (4 if state.ema else 3)  # with gradients, momenta, running means
-    need = pictures * cost.training_bytes // half + fixed
+    need = images * cost.training_bytes // half + fixed
     if world.device.type == "cpu":  # which its processes share
         free //= int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     if need <= free:
         return None
     said = f"a step may not fit: it needs about {need / 1e9:.1f} GB, {free / 1e9:.1f} GB are free"
-    if pictures == 1:
+    if images == 1:
         return f"{said}."
     fits = max(1, int((free - fixed) / (cost.training_bytes / half)))
     return f"{said}; train.micro_batch={fits} would need less."

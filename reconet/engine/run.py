@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from reconet.data import open_split
-from reconet.data.dataset import share_pictures
+from reconet.data.dataset import share_images
 from reconet.data.loader import Skipped, batches
 from reconet.engine.checkpoint import Progress, load_last, save_last
 from reconet.engine.display import Display
@@ -29,14 +29,15 @@ from reconet.evaluation.evaluate import StoppedError, evaluate, nothing_scored
 from reconet.evaluation.prediction_sheet import prediction_sheet
 from reconet.inference.protocol import Protocol
 from reconet.models.liveness import mean_liveness, watched
-from reconet.models.trained import save_trained
+from reconet.models.network_info import NetworkInfo
+from reconet.models.trained import TrainedNetwork, save_trained
 from reconet.recipes.schema import Recipe
 from reconet.system.distributed import World, joined
 from reconet.system.run_files import BEST, LAST
 
 T = TypeVar("T")
 SEEN = (
-    "validation pictures are also trained on: scores say nothing about new pictures, and the last "
+    "validation images are also trained on: scores say nothing about new images, and the last "
     "network is kept as the best."
 )
 
@@ -100,7 +101,7 @@ class _Run:
         self.train_set = open_split(recipe.data, recipe.data.train_split)
         self.val_set = open_split(recipe.data, recipe.data.val_split)
         check_labels(self.train_set, self.val_set)
-        self.seen_in_training = share_pictures(self.train_set, self.val_set)
+        self.seen_in_training = share_images(self.train_set, self.val_set)
         self.steps = total_steps(recipe, len(self.train_set))
         check_precision(recipe, world)
         torch.manual_seed(recipe.train.seed)
@@ -168,7 +169,7 @@ class _Run:
         try:
             return next(steps, None)
         except DataError:
-            self._save()  # a broken picture must not cost the steps before it
+            self._save()  # a broken image must not cost the steps before it
             raise
 
     def _after(self, step: Step) -> bool:
@@ -188,8 +189,8 @@ class _Run:
         return stopped
 
     def _log_training(self, step: Step) -> None:
-        now, pictures = time.monotonic(), self.recipe.train.batch * (step.done - self.clock_step)
-        speed, memory = pictures / max(1e-9, now - self.clock), memory_mb(self.world.device)
+        now, images = time.monotonic(), self.recipe.train.batch * (step.done - self.clock_step)
+        speed, memory = images / max(1e-9, now - self.clock), memory_mb(self.world.device)
         self.clock, self.clock_step = now, step.done
         figures = {
             "loss": self.progress.loss_sum / self.progress.loss_count,
@@ -235,7 +236,7 @@ class _Run:
                 self.world,
                 protocol=Protocol.in_training(data),
                 workers=data.workers,
-                on_picture=tick,
+                on_image=tick,
                 on_skip=skipped.append if data.on_error == "skip" else None,
                 stop=self.stop,
             )
@@ -248,7 +249,7 @@ class _Run:
             figures |= alive._asdict()
         left_out = int(self.world.total(torch.tensor(len(skipped), device=self.world.device)))
         if left_out:
-            self.display.line(f"validation left out {left_out} pictures that cannot be read")
+            self.display.line(f"validation left out {left_out} images that cannot be read")
             figures["skipped"] = left_out
         return figures, benchmark_scores(count_kk, info.name, info.classes).iou_k
 
@@ -256,12 +257,16 @@ class _Run:
         info = self.val_set.info
         save_trained(
             self.directory / BEST,
-            self.state.best_model,
-            self.recipe,
-            classes=info.classes,
-            palette=info.palette,
-            step=self.state.step,
-            score=figures,
+            TrainedNetwork(
+                model=self.state.best_model,
+                info=NetworkInfo(
+                    recipe=self.recipe,
+                    classes=info.classes,
+                    palette=info.palette,
+                    step=self.state.step,
+                    score=figures,
+                ),
+            ),
         )
 
     def _save(self) -> None:

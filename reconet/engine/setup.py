@@ -17,8 +17,8 @@ from reconet.system.distributed import World
 from reconet.system.hardware import make_bf16_safe
 
 
-def total_steps(recipe: Recipe, pictures: int) -> int:
-    in_epoch = steps_per_epoch(pictures, recipe.train.batch)
+def total_steps(recipe: Recipe, images: int) -> int:
+    in_epoch = steps_per_epoch(images, recipe.train.batch)
     return recipe.train.steps or (recipe.train.epochs or 0) * in_epoch
 
 

@@ -27,7 +27,7 @@ def synchronise_batchnorm(model: nn.Module, world: World) -> nn.Module:
 
 
 class SyncBatchNorm(nn.BatchNorm2d):
-    """Batch norm over all processes, on any device, for any number of pictures in each."""
+    """Batch norm over all processes, on any device, for any number of images in each."""
 
     @classmethod
     def like(cls, norm: nn.BatchNorm2d) -> "SyncBatchNorm":

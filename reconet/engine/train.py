@@ -30,7 +30,7 @@ class Step(NamedTuple):
     done: int  # steps after it
     loss: float
     lr: float
-    skipped: tuple[str, ...]  # pictures of this process that could not be read
+    skipped: tuple[str, ...]  # images of this process that could not be read
     stop: bool  # somebody asked to stop
 
 
@@ -160,7 +160,7 @@ def _loss(
         ohem_min_kept=recipe.loss.ohem_min_kept,
         class_weight_k=class_weight_k,
     )
-    # A context's own loss is a mean over the pictures it is given; parts of a batch must add up.
+    # A context's own loss is a mean over the images it is given; parts of a batch must add up.
     return own + model.context.loss(logits.extra, label_bhw) * (len(label_bhw) / recipe.train.batch)
 
 
@@ -194,6 +194,6 @@ def _class_weights(recipe: Recipe, num_classes: int, device: torch.device) -> Te
 def _diverged(loss: float, lr: float, batch: Batch, world: World) -> TrainingError:
     names = [name for names in world.gather(batch.names) for name in names]
     return TrainingError(
-        f"the loss is {loss} at step {batch.step} with learning rate {lr:.3g}; pictures: "
+        f"the loss is {loss} at step {batch.step} with learning rate {lr:.3g}; images: "
         f"{', '.join(names)}. Try a lower optim.lr, or optim.clip=1."
     )

@@ -1,4 +1,4 @@
-"""Scores of a network on a dataset: one confusion matrix over all pictures and all processes."""
+"""Scores of a network on a dataset: one confusion matrix over all images and all processes."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -26,11 +26,11 @@ from reconet.system.distributed import World, joined
 
 
 class StoppedError(ReconetError):
-    """Asked to stop before the last picture."""
+    """Asked to stop before the last image."""
 
 
 OnPrediction = Callable[[str, NDArray[np.uint8]], None]
-OnPicture = Callable[[], None]
+OnImage = Callable[[], None]
 OnSkip = Callable[[Skipped], None]
 Stop = Callable[[], bool]
 
@@ -41,7 +41,7 @@ class Evaluation:
 
     dataset: str
     split: str
-    pictures: int
+    images: int
     protocol: str
     step: int
     figures: dict[str, float]
@@ -63,30 +63,30 @@ def evaluate_run(
     device: str = "auto",
     change: Callable[[Recipe], Recipe] = lambda recipe: recipe,
     submit: Path | None = None,
-    progress: Callable[[int], OnPicture] | None = None,
+    progress: Callable[[int], OnImage] | None = None,
 ) -> Evaluation | None:
     """Score a trained network by its recipe's protocol, which `change` may change.
 
     Of many processes only the leading one gets the result. `progress` is told the number of
-    pictures that this process will see, and what it returns is called after each of them.
+    images that this process will see, and what it returns is called after each of them.
     """
     with joined(device) as world:
         network = open_network(run, world.device)
-        recipe = change(network.recipe)
+        recipe = change(network.info.recipe)
         data = recipe.data
         dataset = open_split(data, split or data.val_split, root)
-        check_classes(network.classes, dataset, run)
+        check_classes(network.info.classes, dataset, run)
         submission = _submission(dataset, data.name, submit)
         protocol = Protocol.of(recipe.eval, data)
         tick = progress(world.part_of(len(dataset))) if progress and world.leads else None
         count_kk = confusion_of(
             network.forward,
-            len(network.classes),
+            len(network.info.classes),
             dataset,
             world,
             protocol=protocol,
             workers=data.workers,
-            on_picture=tick,
+            on_image=tick,
             on_prediction=submission.put if submission else None,
         )
         if not world.leads:
@@ -102,7 +102,7 @@ def evaluate(
     *,
     protocol: Protocol = WHOLE,
     workers: int = 0,
-    on_picture: OnPicture | None = None,
+    on_image: OnImage | None = None,
     on_skip: OnSkip | None = None,
     stop: Stop | None = None,
 ) -> Tensor:
@@ -117,7 +117,7 @@ def evaluate(
             world,
             protocol=protocol,
             workers=workers,
-            on_picture=on_picture,
+            on_image=on_image,
             on_skip=on_skip,
             stop=stop,
         )
@@ -134,18 +134,18 @@ def confusion_of(
     *,
     protocol: Protocol = WHOLE,
     workers: int = 0,
-    on_picture: OnPicture | None = None,
+    on_image: OnImage | None = None,
     on_prediction: OnPrediction | None = None,
     on_skip: OnSkip | None = None,
     stop: Stop | None = None,
 ) -> Tensor:
-    """count_kk over every picture at its own size; the same on every process.
+    """count_kk over every image at its own size; the same on every process.
 
-    Pictures come one by one and nothing of them is kept. A picture that cannot be read is an error
+    Images come one by one and nothing of them is kept. An image that cannot be read is an error
     on all processes, or goes to `on_skip`; so is a `stop` on any of them: a StoppedError.
     """
     if len(dataset) == 0:
-        raise DataError(f"{dataset.info.name} has no pictures in split {dataset.split!r}.")
+        raise DataError(f"{dataset.info.name} has no images in split {dataset.split!r}.")
     count_kk = torch.zeros(classes, classes, dtype=torch.int64, device=world.device)
     error, stopped = None, False
     try:
@@ -156,8 +156,8 @@ def confusion_of(
             count_kk += confusion(label_hw, said_hw, classes)
             if on_prediction is not None:
                 on_prediction(sample.name, said_hw.cpu().numpy())
-            if on_picture is not None:
-                on_picture()
+            if on_image is not None:
+                on_image()
             if stop is not None and stop():
                 stopped = True
                 break
@@ -165,12 +165,12 @@ def confusion_of(
         error = raised
     world.agree(error)
     if world.total(torch.tensor(float(stopped), device=world.device)):
-        raise StoppedError("stopped before the last picture.")
+        raise StoppedError("stopped before the last image.")
     return world.total(count_kk)
 
 
 def _mine(dataset: Dataset, world: World, workers: int, on_skip: OnSkip | None) -> Iterator[Sample]:
-    """The pictures of this process."""
+    """The images of this process."""
     on_error: OnError = "skip" if on_skip else "raise"
     for sample in samples(
         dataset, rank=world.rank, world=world.size, workers=workers, on_error=on_error
@@ -220,7 +220,7 @@ def _evaluation(
 ) -> Evaluation:
     figures: dict[str, float] = {}
     iou: dict[str, float] = {}
-    name, classes = network.recipe.data.name, network.classes
+    name, classes = network.info.recipe.data.name, network.info.classes
     if count_kk.sum() > 0:
         figures = score_figures(count_kk, name, classes)
         iou_k = benchmark_scores(count_kk, name, classes).iou_k
@@ -230,9 +230,9 @@ def _evaluation(
     return Evaluation(
         dataset=name,
         split=dataset.split,
-        pictures=len(dataset),
+        images=len(dataset),
         protocol=str(protocol),
-        step=network.step,
+        step=network.info.step,
         figures=figures,
         iou=iou,
         submission=sent,

@@ -39,7 +39,7 @@ class Submission:
         return self.directory / self.kind.path.format(split=self.split, name=name)
 
     def finish(self, names: Sequence[str]) -> Path:
-        """What is to be sent, once all pictures have been put."""
+        """What is to be sent, once all images have been put."""
         if not self.kind.zipped:
             return self.path("").parent
         target = self.directory / self.kind.zipped.format(split=self.split)

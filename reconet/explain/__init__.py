@@ -1,7 +1,7 @@
-"""What a network looks at in one picture: figures and one HTML page.
+"""What a network looks at in one image: figures and one HTML page.
 
-source.py   the picture: a file, or one of the dataset with its truth
-scene.py    the picture with what the network says of it              pure
+source.py   the image: a file, or one of the dataset with its truth
+scene.py    the image with what the network says of it              pure
 ranks.py    what each rank of a RecoNet is and does, in numbers      pure
 other.py    the attention that other contexts have                    pure
 draw.py     figures                                                   pure: values in, PNG out
@@ -23,7 +23,7 @@ from reconet.inference.windows import whole_image
 from reconet.models.context.reconet import RecoNet
 from reconet.models.decompose import look_inside, reconstruction
 from reconet.models.layers import resize
-from reconet.models.trained import Trained, load_trained
+from reconet.models.trained import TrainedNetwork, load_trained
 from reconet.report.markup import Markup
 from reconet.system.distributed import pick_device
 from reconet.system.files import check_folder, write_bytes, write_text
@@ -42,9 +42,9 @@ class Explanation:
     values: dict[str, Any]
 
 
-def explain_picture(
+def explain_image(
     run: Path,
-    picture: str,
+    image: str,
     *,
     ranks: str | None = None,
     point: tuple[float, float] | None = None,
@@ -52,9 +52,9 @@ def explain_picture(
     root: Path | None = None,
     device: str = "auto",
 ) -> Explanation:
-    """Look into the network of a run at one picture, and write figures and a page about it.
+    """Look into the network of a run at one image, and write figures and a page about it.
 
-    `picture` is a file, or SPLIT:NUMBER or SPLIT:NAME of the run's dataset. `ranks` is a number,
+    `image` is a file, or SPLIT:NUMBER or SPLIT:NAME of the run's dataset. `ranks` is a number,
     the ranks of largest lambda (by default 4), or a list of ranks; "7," is rank 7. `point`, x and
     y as parts of width and height, is where contexts that compare positions look from.
     """
@@ -65,42 +65,42 @@ def explain_picture(
         check_folder(out, is_explanation)
     trained = load_trained(run)
     with_ranks = isinstance(trained.model.context, RecoNet)
-    _check_options(trained.recipe.model.context, with_ranks, ranks, point)
-    found = source.find(picture, trained.recipe, trained.classes, root)
+    _check_options(trained.info.recipe.model.context, with_ranks, ranks, point)
+    found = source.find(image, trained.info.recipe, trained.info.classes, root)
     scene = _asked(trained, found, pick_device(device))
     figures, values, parts, findings = (
         _ranks(scene, ranks or str(MOST_RANKS)) if with_ranks else _other(scene, point)
     )
     directory = out or run_directory / "explain" / source.folder_name(found.name)
-    text = page.frame(found.name, lead(scene), parts, _command(run, picture, ranks, point))
+    text = page.frame(found.name, lead(scene), parts, _command(run, image, ranks, point))
     write_text(directory / PAGE, text)  # first: a folder left half written can be written again
     for name, png in figures.items():
         write_bytes(directory / name, png)
     return Explanation(
         directory=directory,
         findings=(answer(scene), findings),
-        values={"picture": found.name, "context": trained.recipe.model.context}
+        values={"image": found.name, "context": trained.info.recipe.model.context}
         | {"right": scene.right()}
         | values,
     )
 
 
-def _asked(trained: Trained, found: source.Source, device: torch.device) -> Scene:
-    """What the network says of a picture."""
+def _asked(trained: TrainedNetwork, found: source.Source, device: torch.device) -> Scene:
+    """What the network says of an image."""
     model = trained.model.to(device)
-    seen_bchw = whole_image(found.image_hwc, trained.recipe).to(device)
+    seen_bchw = whole_image(found.image_hwc, trained.info.recipe).to(device)
     size = (found.image_hwc.shape[0], found.image_hwc.shape[1])
     with torch.no_grad():
         said_hw = resize(model.coarse(seen_bchw), size).argmax(1)[0].byte().cpu().numpy()
     return Scene(trained=trained, source=found, seen_bchw=seen_bchw, said_hw=said_hw)
 
 
-def _command(run: Path, picture: str, ranks: str | None, point: tuple[float, float] | None) -> str:
+def _command(run: Path, image: str, ranks: str | None, point: tuple[float, float] | None) -> str:
     """That makes the same page again."""
     options = ["--ranks", ranks] if ranks is not None else []
     if point is not None:
         options += ["--point", "{:g},{:g}".format(*point)]
-    return shlex.join(["reconet", "explain", str(run), picture, *options])
+    return shlex.join(["reconet", "explain", str(run), image, *options])
 
 
 def _check_options(
@@ -122,7 +122,7 @@ Parts = tuple[dict[str, bytes], dict[str, Any], list[Markup], str]
 
 
 def _ranks(scene: Scene, text: str) -> Parts:
-    model, classes = scene.trained.model, scene.trained.classes
+    model, classes = scene.trained.model, scene.trained.info.classes
     reconstruction(model)  # or an error that says why there are no ranks
     inside = look_inside(model, scene.seen_bchw)
     anatomy = ranks.anatomy(inside, ranks.chosen(inside.factors.weight_r, text))
@@ -137,9 +137,9 @@ def _ranks(scene: Scene, text: str) -> Parts:
 
 
 def _rank_cells(scene: Scene, anatomy: ranks.Anatomy) -> list[list[draw.Cell | None]]:
-    """Two lines for every few ranks: A_i * X, and A_i below it; the picture at their left."""
+    """Two lines for every few ranks: A_i * X, and A_i below it; the image at their left."""
     said = labels(scene)
-    picture = draw.Cell("picture", scene.source.image_hwc)
+    image = draw.Cell("image", scene.source.image_hwc)
     mean_x = draw.Cell("X, mean over channels", anatomy.mean_x_hw)
     whole = draw.Cell("A, mean over channels", anatomy.mean_attention_hw)
     lines: list[list[draw.Cell | None]] = []
@@ -148,7 +148,7 @@ def _rank_cells(scene: Scene, anatomy: ranks.Anatomy) -> list[list[draw.Cell | N
         some = anatomy.shown[start : start + band]
         left: list[list[draw.Cell | None]] = [[None, None], [None, None]]
         if start == 0:
-            left = [[picture, said[0]], [mean_x, said[1] if len(said) > 1 else whole]]
+            left = [[image, said[0]], [mean_x, said[1] if len(said) > 1 else whole]]
         above = [draw.Cell(f"A_{one.rank} * X", one.heat_hw) for one in some]
         below = [draw.Cell(f"A_{one.rank}", one.attention_hw) for one in some]
         lines += [[*left[0], *above], [*left[1], *below]]
@@ -164,12 +164,14 @@ def _other(scene: Scene, point: tuple[float, float] | None) -> Parts:
     trained = scene.trained
     at = point or (0.5, 0.5)
     look = other.look(
-        trained.model, trained.recipe.model.context, scene.seen_bchw, at, trained.classes
+        trained.model, trained.info.recipe.model.context, scene.seen_bchw, at, trained.info.classes
     )
     if point is not None and not look.from_point:
-        raise RecipeError(f"--point: {trained.recipe.model.context} does not look from a point.")
+        raise RecipeError(
+            f"--point: {trained.info.recipe.model.context} does not look from a point."
+        )
     mark = at if look.from_point else None
-    cells = [draw.Cell("picture", scene.source.image_hwc, mark), *labels(scene)]
+    cells = [draw.Cell("image", scene.source.image_hwc, mark), *labels(scene)]
     cells += [draw.Cell(name, map_hw, mark) for name, map_hw in look.maps]
     figures = {"figure.png": _grid(scene, cells)}
     gates = [(name, gate_n.cpu().numpy()) for name, gate_n in look.gates]

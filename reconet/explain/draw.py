@@ -25,7 +25,7 @@ MOST_NAMES = 60  # classes whose names fit beside a heat map
 
 
 class Cell(NamedTuple):
-    """One picture of a figure: RGB, or a map that is drawn in colours of its own."""
+    """One image of a figure: RGB, or a map that is drawn in colours of its own."""
 
     title: str
     content: Image | Tensor
@@ -37,7 +37,7 @@ def grid(
     shape: tuple[int, int],
     key: Sequence[tuple[str, Colour]] = (),
 ) -> bytes:
-    """Rows of pictures, all of the proportions of `shape` (height, width); below them a key of the
+    """Rows of images, all of the proportions of `shape` (height, width); below them a key of the
     colours of labels."""
     columns = max(len(row) for row in cells)
     wide = 2.1 * min(1.6, max(0.6, shape[1] / shape[0]))
@@ -71,7 +71,7 @@ def _count_along(axes: Axes) -> None:
 
 def _draw(axes: Axes, cell: Cell, shape: tuple[int, int]) -> None:
     title, content = cell.title, cell.content
-    place = (0, shape[1], shape[0], 0)  # whatever its resolution, a map covers the picture
+    place = (0, shape[1], shape[0], 0)  # whatever its resolution, a map covers the image
     if isinstance(content, Tensor):
         low, high = extent(content)
         values = content.cpu().numpy()

@@ -26,7 +26,7 @@ MOST = 9  # maps of a set that are shown
 def look(
     model: Segmenter, name: str, image_bchw: Tensor, point: Point, classes: Sequence[str]
 ) -> Look:
-    """The attention of one picture, of one point where the context looks from points."""
+    """The attention of one image, of one point where the context looks from points."""
     if name not in LOOKS:
         able = ", ".join(["reconet", *LOOKS])
         raise RecipeError(f"context {name!r} has no attention to explain; these have: {able}.")
@@ -70,7 +70,7 @@ def _emanet(seen: Watched) -> Look:
     feature_bchw = core.project(seen.into(core))
     _, share_bnk = core.fit(feature_bchw.flatten(2).float())
     share_khw = share_bnk[0].T.unflatten(1, feature_bchw.shape[2:])
-    words = "Each position's share in the bases that hold most of the picture; shares sum to 1."
+    words = "Each position's share in the bases that hold most of the image; shares sum to 1."
     return Look(words, _largest("base", share_khw, share_khw.mean((1, 2))))
 
 

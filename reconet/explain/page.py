@@ -46,7 +46,7 @@ def about_ranks(
                 "which is an outer product of one column and one row. Each map has its own "
                 "colours; its range stands over it.",
             ),
-            image(figures["figure.png"], "picture, labels and the maps of some ranks"),
+            image(figures["figure.png"], "image, labels and the maps of some ranks"),
             _shown(anatomy),
         ),
         section(
@@ -68,7 +68,7 @@ def about_ranks(
             tag(
                 "p",
                 "Each rank is switched off in turn (its lambda is zero, the others stay), and the "
-                "rest of the network answers again. Shown is the mean over the picture of the "
+                "rest of the network answers again. Shown is the mean over the image of the "
                 "class's score, relative to the mean of all classes, with the rank minus without.",
             ),
             image(figures["contributions.png"], "change of every class's score by every rank"),
@@ -162,7 +162,7 @@ def about_maps(
     rows = [(name, f"{low:.3g}", f"{high:.3g}") for name, low, high in ranges]
     parts = [tag("p", words)]
     if "figure.png" in figures:
-        parts.append(image(figures["figure.png"], "picture, labels and the attention's maps"))
+        parts.append(image(figures["figure.png"], "image, labels and the attention's maps"))
     if "gates.png" in figures:
         parts.append(image(figures["gates.png"], "gates, each in its order"))
     parts.append(table(("map", "least", "most"), rows, caption="Ranges"))

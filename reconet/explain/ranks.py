@@ -33,7 +33,7 @@ class Contributions(NamedTuple):
     logit_rk: Tensor  # mean over places of the class's score, relative to the mean of all classes
     probability_rk: Tensor  # mean over places of the class's probability
     changed_rk: Tensor  # of the places that had the class's label, the part that got another
-    places_k: Tensor  # how many places had its label; the map's places, not the picture's pixels
+    places_k: Tensor  # how many places had its label; the map's places, not the image's pixels
 
 
 class Shown(NamedTuple):
@@ -49,7 +49,7 @@ class Shown(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Anatomy:
-    """All that is known of the ranks of one picture."""
+    """All that is known of the ranks of one image."""
 
     factors: Factors
     norm_r: Tensor
@@ -104,7 +104,7 @@ class Anatomy:
 
 
 def anatomy(inside: Inside, shown: tuple[int, ...]) -> Anatomy:
-    """Take the ranks of one picture apart; the maps of the `shown` ones are kept."""
+    """Take the ranks of one image apart; the maps of the `shown` ones are kept."""
     norm_r = norms(inside.factors)
     mean_x_hw = inside.x_bchw[0].mean(0)
 
@@ -162,7 +162,7 @@ def in_a_line(anatomy: Anatomy) -> str:
 
 
 def norms(factors: Factors) -> Tensor:
-    """|A_i| of one picture, norm_r: a rank-one tensor's norm is the product of its factors'."""
+    """|A_i| of one image, norm_r: a rank-one tensor's norm is the product of its factors'."""
     lengths = [factor_brn[0].double().norm(dim=1) for factor_brn in factors[1:]]
     return factors.weight_r.double() * torch.stack(lengths).prod(0)
 

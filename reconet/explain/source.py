@@ -1,4 +1,4 @@
-"""The picture to explain: a file, or one of the run's own dataset with its truth."""
+"""The image to explain: a file, or one of the run's own dataset with its truth."""
 
 import re
 from pathlib import Path
@@ -19,10 +19,10 @@ class Source(NamedTuple):
     truth_hw: Label | None
 
 
-def find(picture: str, recipe: Recipe, classes: tuple[str, ...], root: Path | None) -> Source:
+def find(image: str, recipe: Recipe, classes: tuple[str, ...], root: Path | None) -> Source:
     """A path, or SPLIT:NUMBER or SPLIT:NAME of the dataset that the network was trained on."""
-    path = Path(picture).expanduser()
-    split, colon, which = picture.partition(":")
+    path = Path(image).expanduser()
+    split, colon, which = image.partition(":")
     if path.exists() or not colon:
         return Source(path.stem or path.name, read_upright(path).image_hwc, None)
     data = recipe.data
@@ -40,10 +40,10 @@ def _index(dataset: Dataset, which: str) -> int:
         if dataset.name(index) == which:
             return index
     if which.isdecimal():
-        raise RecipeError(f"{what} has pictures 0 to {len(dataset) - 1}, got {which}.")
-    raise RecipeError(f"{what} has no picture {which!r}; its first is {dataset.name(0)!r}.")
+        raise RecipeError(f"{what} has images 0 to {len(dataset) - 1}, got {which}.")
+    raise RecipeError(f"{what} has no image {which!r}; its first is {dataset.name(0)!r}.")
 
 
 def folder_name(name: str) -> str:
-    """A picture's name as one folder: datasets have names with slashes in them."""
-    return re.sub(r"[^\w.-]+", "_", name).strip("._") or "picture"
+    """An image's name as one folder: datasets have names with slashes in them."""
+    return re.sub(r"[^\w.-]+", "_", name).strip("._") or "image"

@@ -1,7 +1,7 @@
 """A trained network as one file for other programs, checked against the network itself.
 
 export() traces it once, writes it in a format of FORMATS, opens what was written by the runtime of
-that format, and compares: on real pictures, at several sizes. An export that disagrees is an error.
+that format, and compares: on real images, at several sizes. An export that disagrees is an error.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,19 +12,19 @@ from typing import Any
 
 from reconet.errors import ExportError, pick
 from reconet.export.check import Difference, check, refuse
-from reconet.export.graph import NOT_IN_ONNX, about_of, trace
+from reconet.export.graph import NOT_IN_ONNX, export_info, trace
+from reconet.export.images import Images, from_folder, of_recipe
 from reconet.export.int8 import Int8, Quantised, Try, quantised
 from reconet.export.judge import Counter
-from reconet.export.pictures import Pictures, from_folder, of_recipe
 from reconet.export.write import FORMATS, as_onnx, save_openvino
 from reconet.inference.backends import LABELS, LOGITS, open_file
-from reconet.models.trained import Trained, load_trained
+from reconet.models.trained import TrainedNetwork, load_trained
 from reconet.recipes.schema import Recipe
 from reconet.system.files import check_file, made_beside
 
 __all__ = ["Export", "Int8", "default_path", "export", "feed"]
 
-CHECKED = 4  # pictures that every export is tried on
+CHECKED = 4  # images that every export is tried on
 Tell = Callable[[str], None]
 
 
@@ -36,8 +36,8 @@ class Export:
     format: str
     how: str
     bytes: int  # of its file, or of both
-    feed: str  # at which size to show it pictures
-    pictures: str  # that it was tried on
+    feed: str  # at which size to show it images
+    images: str  # that it was tried on
     differences: tuple[Difference, ...]
     calibrated_on: str = ""
     scored_on: str = ""
@@ -72,22 +72,22 @@ def export(
     path = out or default_path(source, chosen.suffix, int8 is not None)
     if path.suffix != chosen.suffix:
         raise ExportError(f"--out of format {format} ends in {chosen.suffix}, got {path}.")
-    reason = NOT_IN_ONNX.get(trained.recipe.model.context)
+    reason = NOT_IN_ONNX.get(trained.info.recipe.model.context)
     if reason is not None and format != "torch":
         raise ExportError(
-            f"{trained.recipe.model.context} cannot be written as {format}: {reason}; "
+            f"{trained.info.recipe.model.context} cannot be written as {format}: {reason}; "
             "--format torch can."
         )
     check_file(path)
-    about = about_of(trained)
+    info = export_info(trained)
     tell("tracing ...")
-    program = trace(trained.model, output_stride=trained.recipe.model.output_stride)
+    program = trace(trained.model, output_stride=trained.info.recipe.model.output_stride)
     if int8 is not None:
-        found = quantised(trained, about, as_onnx(program), int8, root, tell, progress)
+        found = quantised(trained, info, as_onnx(program), int8, root, tell, progress)
         return _written_int8(path, trained, found, tell)
-    pictures = of_recipe(trained.recipe, trained.recipe.data.val_split, root, CHECKED)
+    images = of_recipe(trained.info.recipe, trained.info.recipe.data.val_split, root, CHECKED)
     return _written(
-        path, format, partial(chosen.write, program, about), trained, pictures, tell, judge=True
+        path, format, partial(chosen.write, program, info), trained, images, tell, judge=True
     )
 
 
@@ -97,11 +97,11 @@ def default_path(source: Path, suffix: str, int8: bool) -> Path:
     return stem.with_name(f"{stem.name}{'-int8' if int8 else ''}{suffix}")
 
 
-def _written_int8(path: Path, trained: Trained, found: Quantised, tell: Tell) -> Export:
-    write = partial(save_openvino, found.model, found.about)
-    # Other pictures than those that it was calibrated by, where there are any.
+def _written_int8(path: Path, trained: TrainedNetwork, found: Quantised, tell: Tell) -> Export:
+    write = partial(save_openvino, found.model, found.info)
+    # Other images than those that it was calibrated by, where there are any.
     result = _written(path, "openvino", write, trained, found.others(CHECKED), tell, judge=False)
-    name = trained.recipe.data.name
+    name = trained.info.recipe.data.name
     return replace(
         result,
         calibrated_on=found.calibrated_on,
@@ -115,8 +115,8 @@ def _written(
     path: Path,
     format: str,
     write: Callable[[Path], None],
-    trained: Trained,
-    pictures: Pictures,
+    trained: TrainedNetwork,
+    images: Images,
     tell: Tell,
     *,
     judge: bool,
@@ -127,9 +127,9 @@ def _written(
         write(made)
         tell("comparing with the network ...")
         opened = open_file(made, (LABELS, LOGITS), trusted=True)
-        found = check(opened, trained.model, pictures)
+        found = check(opened, trained.model, images)
         refuse(path, found if judge else [])
-    return _result(path, format, opened.how, trained.recipe, pictures, found)
+    return _result(path, format, opened.how, trained.info.recipe, images, found)
 
 
 def _result(
@@ -137,7 +137,7 @@ def _result(
     format: str,
     how: str,
     recipe: Recipe,
-    pictures: Pictures,
+    images: Images,
     found: Sequence[Difference],
 ) -> Export:
     files = {path, path.with_suffix(".bin")} if path.suffix == ".xml" else {path}
@@ -147,16 +147,16 @@ def _result(
         how=how,
         bytes=sum(file.stat().st_size for file in files if file.is_file()),
         feed=feed(recipe),
-        pictures=pictures.source,
+        images=images.source,
         differences=tuple(found),
     )
 
 
 def feed(recipe: Recipe) -> str:
-    """At which size a program should show its pictures, so that they look as in training."""
+    """At which size a program should show its images, so that they look as in training."""
     if recipe.eval.relative_to == "original":
-        return "Feed pictures at their own size: the recipe's protocol does not scale them."
+        return "Feed images at their own size: the recipe's protocol does not scale them."
     return (
-        f"Feed pictures scaled to a long side of {recipe.data.base_size} pixels, as the recipe's "
+        f"Feed images scaled to a long side of {recipe.data.base_size} pixels, as the recipe's "
         "protocol does: the graph takes any size, but the network learned objects of that scale."
     )

@@ -1,4 +1,4 @@
-"""A network as one graph: uint8 pictures in, uint8 labels out, any batch and any size.
+"""A network as one graph: uint8 images in, uint8 labels out, any batch and any size.
 
 Normalisation, the resizing of the logits and the argmax are inside, so that no user of an export
 can do them otherwise than the training did.
@@ -14,16 +14,16 @@ from torch.export import Dim, ExportedProgram
 from torch.overrides import TorchFunctionMode
 
 from reconet.errors import ExportError, first_line
-from reconet.inference.backends.about import About
+from reconet.inference.backends.export_info import ExportInfo
 from reconet.models.fold import fold_batchnorm
 from reconet.models.layers import resize
 from reconet.models.segmenter import Segmenter
-from reconet.models.trained import Trained
+from reconet.models.trained import TrainedNetwork
 
 # Contexts that ONNX, and hence OpenVINO, cannot express, and why.
 NOT_IN_ONNX = {
-    "dmnet": "each picture has filters of its own: a convolution of as many groups as there are "
-    "pictures times channels, and ONNX wants that number fixed"
+    "dmnet": "each image has filters of its own: a convolution of as many groups as there are "
+    "images times channels, and ONNX wants that number fixed"
 }
 MOST_CLASSES = 256
 
@@ -48,7 +48,7 @@ def smallest_side(output_stride: int) -> int:
 
 
 def trace(model: Segmenter, *, output_stride: int) -> ExportedProgram:
-    """The graph for any number of pictures of any size."""
+    """The graph for any number of images of any size."""
     if model.num_classes > MOST_CLASSES:
         raise ExportError(f"labels are 8 bits, which {model.num_classes} classes do not fit.")
     least = smallest_side(output_stride)
@@ -105,14 +105,10 @@ def _bins(length: int, count: int, like: Tensor) -> Tensor:
     return inside_kn / (last_k1 - first_k1).to(like.dtype)
 
 
-def about_of(trained: Trained) -> About:
-    """What an export says of its network, beside the graph."""
-    return About(
-        recipe=trained.recipe,
-        classes=trained.classes,
-        palette=trained.palette,
-        step=trained.step,
-        score=trained.score,
+def export_info(trained: TrainedNetwork) -> ExportInfo:
+    """Describe the export of a network, for the metadata of its file."""
+    return ExportInfo(
+        network=trained.info,
         precision="fp32",
-        smallest=smallest_side(trained.recipe.model.output_stride),
+        smallest=smallest_side(trained.info.recipe.model.output_stride),
     )

@@ -15,20 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconet.errors import ExportError, MissingExtraError
-from reconet.export.judge import Counter, Judge, open_judge
-from reconet.export.pictures import (
-    Pictures,
+from reconet.export.images import (
+    Images,
     from_dataset,
     from_folder,
     of_recipe,
     readable,
     windows_of,
 )
+from reconet.export.judge import Counter, Judge, open_judge
 from reconet.export.write import as_openvino, quiet
-from reconet.inference.backends.about import About
+from reconet.inference.backends.export_info import ExportInfo
 from reconet.inference.network import in_use
 from reconet.inference.protocol import Protocol
-from reconet.models.trained import Trained
+from reconet.models.trained import TrainedNetwork
 from reconet.system.hardware import make_bf16_safe
 
 # What stays in fp32, try by try: paths of modules in the traced network.
@@ -45,10 +45,10 @@ SCOPES = "pkg.torch.onnx.name_scopes"  # where torch writes the module that a no
 class Int8:
     """How to quantise."""
 
-    calibrate: Path | None = None  # a folder of pictures; by default the training pictures
-    pictures: int = 64  # to calibrate by
+    calibrate: Path | None = None  # a folder of images; by default the training images
+    images: int = 64  # to calibrate by
     split: str | None = None  # to score on; by default the recipe's validation split
-    score_on: int | None = None  # pictures of it; by default all
+    score_on: int | None = None  # images of it; by default all
     max_loss: float = 0.5  # points of mIoU
 
 
@@ -76,27 +76,27 @@ class Quantised:
     """A network in int8 that lost little enough, or could not be judged."""
 
     model: Any  # openvino.Model
-    about: About
+    info: ExportInfo
     tries: tuple[Try, ...]
-    pictures: Pictures  # that it was calibrated by
+    images: Images  # that it was calibrated by
     judge: Judge | None
 
     @property
     def calibrated_on(self) -> str:
-        return self.pictures.source
+        return self.images.source
 
     @property
     def scored_on(self) -> str:
         return self.judge.what if self.judge else ""
 
-    def others(self, most: int) -> Pictures:
-        """Other pictures than those that it was calibrated by, where there are any."""
-        return from_dataset(self.judge.dataset, most) if self.judge else self.pictures
+    def others(self, most: int) -> Images:
+        """Other images than those that it was calibrated by, where there are any."""
+        return from_dataset(self.judge.dataset, most) if self.judge else self.images
 
 
 def quantised(
-    trained: Trained,
-    about: About,
+    trained: TrainedNetwork,
+    info: ExportInfo,
     proto: Any,
     options: Int8,
     root: Path | None,
@@ -104,38 +104,38 @@ def quantised(
     progress: Counter | None,
 ) -> Quantised:
     """Calibrate, and score try after try, until one loses little enough; none is an error."""
-    pictures = _to_calibrate_by(trained, options, root, tell)
-    recipe = trained.recipe
-    windows = list(calibration(pictures, Protocol.of(recipe.eval, recipe.data)))
+    images = _to_calibrate_by(trained, options, root, tell)
+    recipe = trained.info.recipe
+    windows = list(calibration(images, Protocol.of(recipe.eval, recipe.data)))
     judge = open_judge(
         trained, split=options.split, score_on=options.score_on, root=root, progress=progress
     )
     tell("scoring the network as it is ...")
     before = judge.score(in_use(trained.model, judge.world.device)) if judge else None
-    about = replace(about, precision="int8")
+    info = replace(info, precision="int8")
 
     def make(kept: tuple[str, ...]) -> Any:
         rest = f", all but {', '.join(kept)}" if kept else ""
-        tell(f"quantising by {pictures.source}{rest} ...")
+        tell(f"quantising by {images.source}{rest} ...")
         return quantise(proto, windows, kept)
 
     def score(model: Any) -> float | None:
-        return None if judge is None else judge.score_of(model, about)
+        return None if judge is None else judge.score_of(model, info)
 
     model, tries = search(make, score, before, options.max_loss)
     _refuse(tries, options.max_loss)
-    found = Quantised(model=model, about=about, tries=tuple(tries), pictures=pictures, judge=judge)
+    found = Quantised(model=model, info=info, tries=tuple(tries), images=images, judge=judge)
     facts = {"calibrated_on": found.calibrated_on, "scored_on": found.scored_on}
-    return replace(found, about=replace(about, int8=tries[-1].as_dict() | facts))
+    return replace(found, info=replace(info, int8=tries[-1].as_dict() | facts))
 
 
 def _to_calibrate_by(
-    trained: Trained, options: Int8, root: Path | None, tell: Callable[[str], None]
-) -> Pictures:
-    recipe = trained.recipe
+    trained: TrainedNetwork, options: Int8, root: Path | None, tell: Callable[[str], None]
+) -> Images:
+    recipe = trained.info.recipe
     if options.calibrate is not None:
-        return readable(from_folder(options.calibrate, options.pictures), tell)
-    return of_recipe(recipe, recipe.data.train_split, root, options.pictures)
+        return readable(from_folder(options.calibrate, options.images), tell)
+    return of_recipe(recipe, recipe.data.train_split, root, options.images)
 
 
 def _refuse(tries: Sequence[Try], max_loss: float) -> None:
@@ -143,13 +143,13 @@ def _refuse(tries: Sequence[Try], max_loss: float) -> None:
         losses = ", ".join(f"{one.loss:.2f}" for one in tries)
         raise ExportError(
             f"int8 loses more than {max_loss:g} points of mIoU in every try ({losses}); "
-            "calibrate by more pictures, or allow more with --max-loss."
+            "calibrate by more images, or allow more with --max-loss."
         )
 
 
-def calibration(pictures: Pictures, protocol: Protocol) -> Iterator[NDArray[np.uint8]]:
-    """One window of each picture, as it will be shown to the network: the first, the second ..."""
-    for number, image_hwc in enumerate(pictures):
+def calibration(images: Images, protocol: Protocol) -> Iterator[NDArray[np.uint8]]:
+    """One window of each image, as it will be shown to the network: the first, the second ..."""
+    for number, image_hwc in enumerate(images):
         window_bchw = windows_of(image_hwc, protocol)
         place = number % len(window_bchw)
         yield window_bchw[place : place + 1]

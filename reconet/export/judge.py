@@ -1,4 +1,4 @@
-"""What an int8 network is judged by: its mIoU on pictures of the network's own dataset."""
+"""What an int8 network is judged by: its mIoU on images of the network's own dataset."""
 
 import tempfile
 from collections.abc import Callable, Sequence
@@ -10,58 +10,58 @@ from reconet.data import open_split
 from reconet.data.dataset import Dataset, DatasetInfo, Sample, has_labels
 from reconet.errors import AbsentError, DataError
 from reconet.evaluation.benchmarks import benchmark_scores
-from reconet.evaluation.evaluate import OnPicture, confusion_of
+from reconet.evaluation.evaluate import OnImage, confusion_of
 from reconet.export.write import save_openvino
 from reconet.inference.backends import open_file
-from reconet.inference.backends.about import About
+from reconet.inference.backends.export_info import ExportInfo
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import Forward
-from reconet.models.trained import Trained
+from reconet.models.trained import TrainedNetwork
 from reconet.system.distributed import World, pick_device
 
-Counter = Callable[[int], OnPicture]
+Counter = Callable[[int], OnImage]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judge:
-    """Scores networks on some pictures of a split."""
+    """Scores networks on some images of a split."""
 
-    trained: Trained
+    trained: TrainedNetwork
     dataset: Dataset
     world: World
     progress: Counter | None
 
     @property
     def what(self) -> str:
-        return f"{len(self.dataset)} pictures of {self.dataset.info.name} {self.dataset.split}"
+        return f"{len(self.dataset)} images of {self.dataset.info.name} {self.dataset.split}"
 
     def score(self, forward: Forward) -> float:
         """mIoU by the recipe's protocol."""
-        recipe, classes = self.trained.recipe, self.trained.classes
+        recipe, classes = self.trained.info.recipe, self.trained.info.classes
         count_kk = confusion_of(
             forward,
             len(classes),
             self.dataset,
             self.world,
             protocol=Protocol.of(recipe.eval, recipe.data),
-            on_picture=self.progress(len(self.dataset)) if self.progress else None,
+            on_image=self.progress(len(self.dataset)) if self.progress else None,
         )
         if not count_kk.sum():
             raise DataError(f"{self.what} have no labelled pixel to score against.")
         return benchmark_scores(count_kk, recipe.data.name, classes).mean_iou.item()
 
-    def score_of(self, model: Any, about: About) -> float:
+    def score_of(self, model: Any, info: ExportInfo) -> float:
         """Of an openvino.Model, by way of a file, as its users will open it."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.xml"
-            save_openvino(model, about, path)
+            save_openvino(model, info, path)
             opened = open_file(path)
             return self.score(lambda image_bchw: opened(image_bchw)[0])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Some pictures of a dataset, spread over it."""
+    """Some images of a dataset, spread over it."""
 
     whole: Dataset
     indices: Sequence[int]
@@ -85,7 +85,7 @@ class Part:
 
 
 def open_judge(
-    trained: Trained,
+    trained: TrainedNetwork,
     *,
     split: str | None,
     score_on: int | None,
@@ -93,7 +93,7 @@ def open_judge(
     progress: Counter | None,
 ) -> Judge | None:
     """None where the dataset is not here; but where the user says that it is, it must be."""
-    data = trained.recipe.data
+    data = trained.info.recipe.data
     asked = root is not None or split is not None
     split = split or data.val_split
     try:

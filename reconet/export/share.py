@@ -1,4 +1,4 @@
-"""A trained network in a folder that others can use: weights, recipe, pictures and a model card.
+"""A trained network in a folder that others can use: weights, recipe, images and a model card.
 
 The folder is what the hub calls a repository; `open_shared` takes either.
 """
@@ -18,7 +18,7 @@ from reconet.errors import OutputError, RecipeError, first_line
 from reconet.evaluation.benchmarks import LABELS
 from reconet.inference.protocol import Protocol
 from reconet.models.segmenter import build_model
-from reconet.models.trained import Trained, load_trained, save_again
+from reconet.models.trained import TrainedNetwork, load_trained, save_trained
 from reconet.recipes.storage import dump_recipe, without_paths
 from reconet.system.files import check_folder, write_text
 from reconet.system.run_files import BEST, LAST, LOG, RECIPE, SHEET
@@ -31,7 +31,7 @@ OF_A_RUN = (LAST, LOG)
 # Terms of training data that are not somebody's to quote; of the others their licence is.
 TERMS = {
     "scenes": "drawn by this package, so no licence is needed",
-    "folder": "pictures of who trained it, under terms that are theirs to state",
+    "folder": "images of who trained it, under terms that are theirs to state",
 }
 
 
@@ -44,19 +44,20 @@ def write_folder(
         raise OutputError(f"{out} is the run itself; share it into another folder.")
     check_folder(out, is_shared)
     trained = load_trained(run)
-    trained = replace(trained, recipe=without_paths(trained.recipe))
-    picture = weights.parent / SHEET
+    info = replace(trained.info, recipe=without_paths(trained.info.recipe))
+    trained = replace(trained, info=info)
+    image = weights.parent / SHEET
     try:
         out.mkdir(parents=True, exist_ok=True)
         # The card first: by it a folder that was left half written can be written again.
-        text = card(trained, name or _title(trained), licence, pictures=picture.is_file())
+        text = card(trained, name or _title(trained), licence, images=image.is_file())
         write_text(out / CARD, text)
-        if picture.is_file():
-            shutil.copyfile(picture, out / SHEET)
+        if image.is_file():
+            shutil.copyfile(image, out / SHEET)
     except OSError as error:
         raise OutputError(f"cannot write {out}: {error.strerror or error}.") from error
-    save_again(out / BEST, trained)
-    write_text(out / RECIPE, dump_recipe(trained.recipe) + "\n")
+    save_trained(out / BEST, trained)
+    write_text(out / RECIPE, dump_recipe(trained.info.recipe) + "\n")
     return out
 
 
@@ -87,12 +88,12 @@ def push_folder(folder: Path, hub_id: str, *, private: bool = False) -> str:
     return str(place)
 
 
-def card(trained: Trained, title: str, licence: str | None, *, pictures: bool) -> str:
+def card(trained: TrainedNetwork, title: str, licence: str | None, *, images: bool) -> str:
     """A model card as the hub reads them: facts for machines on top, then the page."""
-    data = trained.recipe.data
+    data = trained.info.recipe.data
     with torch.device("meta"):
         cost = model_cost(
-            build_model(trained.recipe, len(trained.classes), pretrained=False), data.crop
+            build_model(trained.info.recipe, len(trained.info.classes), pretrained=False), data.crop
         )
     parts = [
         _front_matter(trained, title, licence),
@@ -102,50 +103,50 @@ def card(trained: Trained, title: str, licence: str | None, *, pictures: bool) -
         'segment = Predictor.from_pretrained("this folder, or its id on the hub")\n'
         'result = segment("street.jpg")  # result.label_hw, result.classes\n'
         'result.overlay().save("out.png")\n```',
-        f"![Pictures, their truth, and what the network says]({SHEET})" if pictures else "",
+        f"![Images, their truth, and what the network says]({SHEET})" if images else "",
         "## Scores",
         _scores(trained),
         "## Cost",
         _costs(cost, data.crop),
         "## Classes",
-        ", ".join(trained.classes),
+        ", ".join(trained.info.classes),
         "## Licence",
         f"Weights: {licence or 'not stated by who shared them'}.",
         f"Training data ({data.name}): {_terms(data.name)}.",
         "## Recipe",
-        f"```json\n{dump_recipe(trained.recipe)}\n```",
+        f"```json\n{dump_recipe(trained.info.recipe)}\n```",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _title(trained: Trained) -> str:
-    model = trained.recipe.model
-    return f"{model.context} on {model.backbone}, trained on {trained.recipe.data.name}"
+def _title(trained: TrainedNetwork) -> str:
+    model = trained.info.recipe.model
+    return f"{model.context} on {model.backbone}, trained on {trained.info.recipe.data.name}"
 
 
-def _what(trained: Trained) -> str:
-    model, data = trained.recipe.model, trained.recipe.data
+def _what(trained: TrainedNetwork) -> str:
+    model, data = trained.info.recipe.model, trained.info.recipe.data
     crop = f"{data.crop[0]} x {data.crop[1]}"
     return (
         f"Semantic segmentation with `{model.context}` on a dilated {model.backbone} (output "
         f"stride {model.output_stride}), trained on `{data.name}` ({data.train_split}), crop "
-        f"{crop}; the weights of step {trained.step}. RGB pictures of any size go in."
+        f"{crop}; the weights of step {trained.info.step}. RGB images of any size go in."
     )
 
 
-def _scores(trained: Trained) -> str:
-    data = trained.recipe.data
+def _scores(trained: TrainedNetwork) -> str:
+    data = trained.info.recipe.data
     rows = [f"| {LABELS[key]} | {100 * value:.2f} |" for key, value in _benchmark(trained).items()]
     head = f"On `{data.val_split}`, as validated in training: {Protocol.in_training(data)}."
     shown = "\n".join([head, "", "| score | % |", "|---|---:|", *rows]) if rows else "None."
-    others = {key: value for key, value in trained.score.items() if key not in LABELS}
+    others = {key: value for key, value in trained.info.score.items() if key not in LABELS}
     beside = ", ".join(f"{key.replace('_', ' ')} {value:.3g}" for key, value in others.items())
     return f"{shown}\n\nOf the attention, at the same step: {beside}." if others else shown
 
 
-def _benchmark(trained: Trained) -> dict[str, float]:
+def _benchmark(trained: TrainedNetwork) -> dict[str, float]:
     """The scores alone: what a run measures of the attention beside them is no score."""
-    return {key: trained.score[key] for key in LABELS if key in trained.score}
+    return {key: trained.info.score[key] for key in LABELS if key in trained.info.score}
 
 
 def _terms(dataset: str) -> str:
@@ -156,31 +157,31 @@ def _terms(dataset: str) -> str:
 def _costs(cost: ModelCost, crop: tuple[int, int]) -> str:
     return (
         f"{cost.total.params / 1e6:.2f} M parameters; {cost.total.macs / 1e9:.2f} G multiply-adds "
-        f"for one picture of {crop[0]} x {crop[1]}, with at most {cost.peak_bytes / 2**20:.0f} MiB "
+        f"for one image of {crop[0]} x {crop[1]}, with at most {cost.peak_bytes / 2**20:.0f} MiB "
         "alive at once beside the weights."
     )
 
 
-def _front_matter(trained: Trained, title: str, licence: str | None) -> str:
+def _front_matter(trained: TrainedNetwork, title: str, licence: str | None) -> str:
     """YAML, with every text written as JSON, which is YAML too."""
-    data = trained.recipe.data
+    data = trained.info.recipe.data
     lines: list[str] = [
         f"license: {json.dumps(licence or 'other')}",
         *([] if licence else [f"license_name: {json.dumps(NOT_STATED)}"]),  # "other" wants a name
         LIBRARY,
         "pipeline_tag: image-segmentation",
-        f"tags: {json.dumps(['semantic-segmentation', trained.recipe.model.context])}",
+        f"tags: {json.dumps(['semantic-segmentation', trained.info.recipe.model.context])}",
         f"datasets: {json.dumps([data.name])}",
         *_model_index(trained, title),
     ]
     return "\n".join(["---", *lines, "---"])
 
 
-def _model_index(trained: Trained, title: str) -> Iterable[str]:
+def _model_index(trained: TrainedNetwork, title: str) -> Iterable[str]:
     figures = _benchmark(trained)
     if not figures:
         return
-    data = trained.recipe.data
+    data = trained.info.recipe.data
     metrics = [
         {"type": key, "value": round(value, 6), "name": LABELS[key]}
         for key, value in figures.items()

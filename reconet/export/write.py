@@ -16,12 +16,12 @@ from torch.export import ExportedProgram
 
 from reconet.errors import ExportError, MissingExtraError, first_line
 from reconet.inference.backends import LABELS, LOGITS
-from reconet.inference.backends.about import About
+from reconet.inference.backends.export_info import ExportInfo
 from reconet.inference.backends.openvino_file import write_texts
 from reconet.inference.backends.program_file import TEXTS
 from reconet.system.files import made_beside, write_bytes
 
-Write = Callable[[ExportedProgram, About, Path], None]
+Write = Callable[[ExportedProgram, ExportInfo, Path], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,23 +30,23 @@ class Format:
     write: Write
 
 
-def write_program(program: ExportedProgram, about: About, path: Path) -> None:
+def write_program(program: ExportedProgram, info: ExportInfo, path: Path) -> None:
     buffer = io.BytesIO()
     with quiet():
-        torch.export.save(program, buffer, extra_files={TEXTS: json.dumps(about.texts())})
+        torch.export.save(program, buffer, extra_files={TEXTS: json.dumps(info.texts())})
     write_bytes(path, buffer.getbuffer())
 
 
-def write_onnx(program: ExportedProgram, about: About, path: Path) -> None:
+def write_onnx(program: ExportedProgram, info: ExportInfo, path: Path) -> None:
     proto = as_onnx(program)
-    for name, text in about.texts().items():
+    for name, text in info.texts().items():
         entry = proto.metadata_props.add()
         entry.key, entry.value = name, text
     write_bytes(path, proto.SerializeToString())
 
 
-def write_openvino(program: ExportedProgram, about: About, path: Path) -> None:
-    save_openvino(as_openvino(as_onnx(program)), about, path)
+def write_openvino(program: ExportedProgram, info: ExportInfo, path: Path) -> None:
+    save_openvino(as_openvino(as_onnx(program)), info, path)
 
 
 FORMATS: dict[str, Format] = {
@@ -93,11 +93,11 @@ def as_openvino(proto: Any) -> Any:
         return core.read_model(path)
 
 
-def save_openvino(model: Any, about: About, path: Path) -> None:
+def save_openvino(model: Any, info: ExportInfo, path: Path) -> None:
     """Both files, each in one move; the weights first, since the other is what one opens."""
     import openvino
 
-    write_texts(model, about.texts())
+    write_texts(model, info.texts())
     with made_beside(path) as made:
         openvino.save_model(model, made, compress_to_fp16=False)
 

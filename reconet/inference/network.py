@@ -4,7 +4,7 @@ To add a file format: write a function that opens it, add one line to OPENERS.
 
 `open_network` opens a network as it was trained, in fp32: two machines give the same scores.
 `open_fast` looks for a faster way with, nearly, the same labels: bf16 where the CPU has it, is
-faster in it, and the labels of a generated picture agree.
+faster in it, and the labels of a generated image agree.
 """
 
 import time
@@ -21,15 +21,14 @@ from reconet.errors import CheckpointError, RecipeError, pick, unknown
 from reconet.inference.backends import RUNTIMES, open_file
 from reconet.inference.windows import Forward
 from reconet.models.fold import fold_batchnorm
+from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import Segmenter
-from reconet.models.trained import Trained, load_trained, refuse_other_files
-from reconet.recipes.schema import Recipe
+from reconet.models.trained import TrainedNetwork, load_trained, refuse_other_files
 from reconet.system.hardware import bf16_works, make_bf16_safe
-from reconet.types import Colour
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 AUTO = "auto"
-PROBE_SIDE = 128  # of the generated picture: a fraction of a second, even of a ResNet-101
+PROBE_SIDE = 128  # of the generated image: a fraction of a second, even of a ResNet-101
 PROBE_ROUNDS = 5  # all of which must agree: one alone is at the mercy of other programs
 FASTER = 1.2  # bf16 must be so many times as fast, or it is not worth another rounding
 SAME_LABELS = 0.99  # ... and must say the same class at this part of the places
@@ -41,11 +40,7 @@ class Network:
 
     forward: Forward
     how: str  # what runs it, for people: "torch fp32"
-    recipe: Recipe
-    classes: tuple[str, ...]
-    palette: tuple[Colour, ...]
-    step: int
-    score: dict[str, float]
+    info: NetworkInfo
     model: Segmenter | None = None  # to look into; none in an exported file
 
 
@@ -101,17 +96,10 @@ def open_weights(source: Path, device: torch.device) -> Network:
     return network_of(load_trained(source), device)
 
 
-def network_of(trained: Trained, device: torch.device) -> Network:
+def network_of(trained: TrainedNetwork, device: torch.device) -> Network:
     model = trained.model.to(device)
     return Network(
-        forward=in_use(model, device),
-        how=_how(model, "fp32"),
-        recipe=trained.recipe,
-        classes=trained.classes,
-        palette=trained.palette,
-        step=trained.step,
-        score=trained.score,
-        model=model,
+        forward=in_use(model, device), how=_how(model, "fp32"), info=trained.info, model=model
     )
 
 
@@ -134,7 +122,7 @@ def in_use(model: Segmenter, device: torch.device, dtype: torch.dtype = torch.fl
 
 
 def faster_of(exact: Network, rough: Network) -> Network:
-    """The rough one only if it is clearly faster and says the same, on a picture of scenes."""
+    """The rough one only if it is clearly faster and says the same, on an image of scenes."""
     image_bchw = _probe()
     same_bij = exact.forward(image_bchw).argmax(1) == rough.forward(image_bchw).argmax(1)
     if same_bij.float().mean() < SAME_LABELS:
@@ -166,23 +154,17 @@ def _how(model: Segmenter, precision: str) -> str:
 def open_export(source: Path, device: torch.device) -> Network:
     """A file of `reconet export`, run on the CPU by the library that it was made for."""
     opened = open_file(source)
-    about = opened.about
+    network = opened.info.network
 
     def forward(image_bchw: Tensor) -> Tensor:
         (logits_bkij,) = opened(image_bchw)
-        if logits_bkij.ndim != 4 or logits_bkij.shape[1] != len(about.classes):
-            raise CheckpointError(f"{source} does not tell its {len(about.classes)} classes apart.")
+        if logits_bkij.ndim != 4 or logits_bkij.shape[1] != len(network.classes):
+            raise CheckpointError(
+                f"{source} does not tell its {len(network.classes)} classes apart."
+            )
         return logits_bkij
 
-    return Network(
-        forward=forward,
-        how=opened.how,
-        recipe=about.recipe,
-        classes=about.classes,
-        palette=about.palette,
-        step=about.step,
-        score=about.score,
-    )
+    return Network(forward=forward, how=opened.how, info=network)
 
 
 OPENERS: dict[str, Opener] = {

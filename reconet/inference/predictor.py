@@ -1,8 +1,8 @@
-"""Pictures in, labels out: the network of a run as one callable.
+"""ImageSources in, labels out: the network of a run as one callable.
 
 segment = Predictor.from_run("runs/first")
 result = segment("street.jpg")            # a file, a Pillow image or an array
-results = segment(["a.jpg", "b.jpg"])     # pictures of one size go through the network together
+results = segment(["a.jpg", "b.jpg"])     # images of one size go through the network together
 """
 
 from collections import defaultdict
@@ -26,16 +26,16 @@ from reconet.models.hub import find_shared
 from reconet.system.distributed import pick_device
 from reconet.types import Colour, Image, Label
 
-Picture = str | Path | Pillow.Image | Image  # a file, or RGB uint8 (h, w, 3)
-Pictures = list[Any] | tuple[Any, ...]  # of Picture; any, since a list[str] is no list[Picture]
+ImageSource = str | Path | Pillow.Image | Image  # a file, or RGB uint8 (h, w, 3)
+ImageSources = list[Any] | tuple[Any, ...]  # of Image; any, since a list[str] is no list[Image]
 
-SMALL = 2**22  # pixels: larger pictures do not wait in memory for others
+SMALL = 2**22  # pixels: larger images do not wait in memory for others
 STRIP = 256  # rows of an overlay that are mixed at once
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Prediction:
-    """What a network says of one picture, at the picture's own size."""
+    """What a network says of one image, at the image's own size."""
 
     image_hwc: Image
     label_hw: Label
@@ -44,9 +44,9 @@ class Prediction:
     probability_khw: NDArray[np.float32] | None = None  # if it was asked for
 
     def overlay(self, alpha: float = 0.5) -> Pillow.Image:
-        """The picture, tinted by the colours of its classes."""
+        """The image, tinted by the colours of its classes."""
         mixed_hwc = np.empty_like(self.image_hwc)
-        for top in range(0, len(mixed_hwc), STRIP):  # so that a huge picture needs no third copy
+        for top in range(0, len(mixed_hwc), STRIP):  # so that a huge image needs no third copy
             rows = slice(top, top + STRIP)
             mixed_hwc[rows] = overlay(
                 self.image_hwc[rows], self.label_hw[rows], self.palette, alpha
@@ -60,7 +60,7 @@ class Prediction:
         return f"Prediction({width} x {height}: {said}{more})"
 
     def shares(self) -> dict[str, float]:
-        """The part of the picture that each class covers; the largest first, absent ones not."""
+        """The part of the image that each class covers; the largest first, absent ones not."""
         count_k = np.bincount(self.label_hw.ravel(), minlength=len(self.classes))
         share_k = count_k / self.label_hw.size
         order = np.argsort(-share_k, kind="stable")
@@ -68,12 +68,12 @@ class Prediction:
 
 
 class Predictor:
-    """A network ready for pictures. Threads may share one."""
+    """A network ready for images. Threads may share one."""
 
     def __init__(
         self, network: Network, *, protocol: Protocol | None = None, device: str = "auto"
     ) -> None:
-        recipe = network.recipe
+        recipe = network.info.recipe
         self.network = network
         self.protocol = protocol or Protocol.of(recipe.eval, recipe.data)
         self.device = pick_device(device)
@@ -109,7 +109,7 @@ class Predictor:
         return cls.from_run(path, protocol=protocol, device=device, precision=precision)
 
     def __repr__(self) -> str:
-        model = self.network.recipe.model
+        model = self.network.info.recipe.model
         return (
             f"Predictor({model.context} on {model.backbone}, {len(self.classes)} classes, "
             f"{self.network.how}, on {self.device}; {self.protocol})"
@@ -117,19 +117,19 @@ class Predictor:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        return self.network.classes
+        return self.network.info.classes
 
     @overload
-    def __call__(self, picture: Picture, *, with_probabilities: bool = ...) -> Prediction: ...
+    def __call__(self, source: ImageSource, *, with_probabilities: bool = ...) -> Prediction: ...
     @overload
     def __call__(
-        self, picture: Pictures, *, with_probabilities: bool = ...
+        self, source: ImageSources, *, with_probabilities: bool = ...
     ) -> list[Prediction]: ...
     def __call__(
-        self, picture: Picture | Pictures, *, with_probabilities: bool = False
+        self, source: ImageSource | ImageSources, *, with_probabilities: bool = False
     ) -> Prediction | list[Prediction]:
-        several = isinstance(picture, list | tuple)
-        listed = list(picture) if isinstance(picture, list | tuple) else [picture]
+        several = isinstance(source, list | tuple)
+        listed = list(source) if isinstance(source, list | tuple) else [source]
         images = [as_rgb(one) for one in listed]
         said: dict[int, Prediction] = {}
         for group in self._groups([image_hwc.shape[:2] for image_hwc in images]):
@@ -138,14 +138,14 @@ class Predictor:
         return [said[number] for number in range(len(images))] if several else said[0]
 
     def together(self, size: tuple[int, ...]) -> int:
-        """How many pictures of a size (h, w) go through the network at once."""
+        """How many images of a size (h, w) go through the network at once."""
         height, width = size
         if height * width > SMALL:
             return 1
         return max(1, self.protocol.batch // windows_seen((height, width), self.protocol))
 
     def _groups(self, sizes: Sequence[tuple[int, ...]]) -> list[list[int]]:
-        """Numbers of pictures that are shown together."""
+        """Numbers of images that are shown together."""
         by_size: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for number, size in enumerate(sizes):
             by_size[size].append(number)
@@ -157,7 +157,7 @@ class Predictor:
         ]
 
     def _predict(self, images: list[Image], with_probabilities: bool) -> list[Prediction]:
-        """Of pictures of one size."""
+        """Of images of one size."""
         forward, protocol = self.network.forward, self.protocol
         shown = [torch.from_numpy(image_hwc).to(self.device) for image_hwc in images]
         readers: Sequence[list[Reader] | None] = [None]
@@ -176,7 +176,7 @@ class Predictor:
         with_probabilities: bool,
     ) -> Prediction:
         network, size = self.network, image_hwc.shape[:2]
-        classes = len(network.classes)
+        classes = len(network.info.classes)
         label_hw = np.empty(size, np.uint8)
         probability_khw = np.empty((classes, *size), np.float32) if with_probabilities else None
         parts = bands(network.forward, pixels_hwc, self.protocol, classes, readers)
@@ -187,33 +187,33 @@ class Predictor:
         return Prediction(
             image_hwc=image_hwc,
             label_hw=label_hw,
-            classes=network.classes,
-            palette=network.palette,
+            classes=network.info.classes,
+            palette=network.info.palette,
             probability_khw=probability_khw,
         )
 
 
-def as_rgb(picture: object) -> Image:
+def as_rgb(source: object) -> Image:
     """RGB uint8 (h, w, 3), upright, of its own memory."""
-    if isinstance(picture, str | Path):
-        return read_upright(Path(picture)).image_hwc
-    if isinstance(picture, Pillow.Image):
-        return to_upright(picture)
-    if isinstance(picture, torch.Tensor):
+    if isinstance(source, str | Path):
+        return read_upright(Path(source)).image_hwc
+    if isinstance(source, Pillow.Image):
+        return to_upright(source)
+    if isinstance(source, torch.Tensor):
         raise DataError(
-            f"a picture is a path, a Pillow image or an array, got a tensor {(*picture.shape,)}; "
+            f"an image is a path, a Pillow image or an array, got a tensor {(*source.shape,)}; "
             "of uint8 image_chw, give image_chw.permute(1, 2, 0).cpu().numpy()."
         )
-    if not isinstance(picture, np.ndarray):
+    if not isinstance(source, np.ndarray):
         raise DataError(
-            f"a picture is a path, a Pillow image or an array, got {type(picture).__name__}."
+            f"an image is a path, a Pillow image or an array, got {type(source).__name__}."
         )
-    image = picture[..., None] if picture.ndim == 2 else picture
+    image = source[..., None] if source.ndim == 2 else source
     if image.ndim != 3 or image.shape[2] not in (1, 3, 4) or image.dtype != np.uint8:
         raise DataError(
-            "an array is a picture if it is uint8 (h, w, 3), (h, w, 4) or (h, w), "
-            f"got {picture.dtype} {picture.shape}."
+            "an array is an image if it is uint8 (h, w, 3), (h, w, 4) or (h, w), "
+            f"got {source.dtype} {source.shape}."
         )
     if image.size == 0:
-        raise DataError(f"a picture needs pixels, got an array of shape {picture.shape}.")
+        raise DataError(f"an image needs pixels, got an array of shape {source.shape}.")
     return np.repeat(image, 3, axis=2) if image.shape[2] == 1 else np.array(image[..., :3])

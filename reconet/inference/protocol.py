@@ -1,8 +1,8 @@
-"""How a picture is shown to a network, and which windows that makes of it.
+"""How an image is shown to a network, and which windows that makes of it.
 
-The lineage's protocol, the default: the long side is scaled to base_size x scale; a picture that
+The lineage's protocol, the default: the long side is scaled to base_size x scale; an image that
 fits the crop is padded and shown once; a larger one is shown in windows of the crop's size, 2/3 of
-it apart. Or else the whole picture at once, or scales of the picture's own size.
+it apart. Or else the whole image at once, or scales of the image's own size.
 """
 
 import math
@@ -15,12 +15,12 @@ from torch import Tensor
 from reconet.inference.resampling import first_centre
 from reconet.recipes.schema import Data, Eval
 
-BYTES_PER_PIXEL = 256  # of a picture inside a network: the stem of a ResNet, in and out
+BYTES_PER_PIXEL = 256  # of an image inside a network: the stem of a ResNet, in and out
 
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """How a picture is shown to a network; the names are those of the recipe's settings."""
+    """How an image is shown to a network; the names are those of the recipe's settings."""
 
     mode: Literal["slide", "whole"] = "slide"
     scales: tuple[float, ...] = (1.0,)
@@ -44,18 +44,18 @@ class Protocol:
 
     @classmethod
     def in_training(cls, data: Data) -> Self:
-        """Each picture once, whole, at the size that a scale of 1 means in training."""
+        """Each image once, whole, at the size that a scale of 1 means in training."""
         return cls(mode="whole", base_size=data.base_size, crop=data.crop)
 
     def __str__(self) -> str:
         """One line to print beside every score."""
         own = self.relative_to == "original"
-        scale_one = "the picture's own size" if own else f"a long side of {self.base_size}"
+        scale_one = "the image's own size" if own else f"a long side of {self.base_size}"
         scales = ", ".join(f"{scale:g}" for scale in self.scales)
         crop = f"{self.crop[0]} x {self.crop[1]}"
         windows = f"windows of {crop} at 2/3 of their size"
         if self.mode == "whole":
-            windows = f"whole pictures (over {self.most_pixels:,} pixels: {windows})"
+            windows = f"whole images (over {self.most_pixels:,} pixels: {windows})"
         mirror = "with mirror images" if self.flip else "no mirror images"
         return f"{windows}; scale {scales} of {scale_one}; {mirror}; mean of softmax"
 
@@ -65,20 +65,20 @@ class Protocol:
         return self.budget_bytes // BYTES_PER_PIXEL
 
 
-# Each picture once, as it is.
+# Each image once, as it is.
 WHOLE = Protocol(mode="whole", relative_to="original")
 
 
 class Axis(NamedTuple):
-    """One axis of a picture at one scale, with the windows on it."""
+    """One axis of an image at one scale, with the windows on it."""
 
-    length: int  # pixels of the picture
+    length: int  # pixels of the image
     scaled: int  # ... at this scale
-    crop: int  # of a window; more than `scaled` where a picture is padded
+    crop: int  # of a window; more than `scaled` where an image is padded
     starts: tuple[int, ...]
 
     def span(self, start: int) -> tuple[int, int]:
-        """First and last + 1 of the picture's pixels whose centres are in a window."""
+        """First and last + 1 of the image's pixels whose centres are in a window."""
         stop = start + self.crop
         last = self.length if stop >= self.scaled else first_centre(stop, self.length, self.scaled)
         return first_centre(start, self.length, self.scaled), last
@@ -91,14 +91,14 @@ class Axis(NamedTuple):
         return 1 / count_n
 
     def places(self, start: int, pixels: tuple[int, int], size: int) -> Tensor:
-        """Where pixels of the picture are in a window's logits, which are `size` long."""
+        """Where pixels of the image are in a window's logits, which are `size` long."""
         pixel_n = torch.arange(*pixels, dtype=torch.float64)
         inside_n = (pixel_n + 0.5) * (self.scaled / self.length) - start
         return inside_n * (size / self.crop) - 0.5
 
 
 class Scale(NamedTuple):
-    """A picture at one scale, cut into windows of one size."""
+    """An image at one scale, cut into windows of one size."""
 
     rows: Axis
     columns: Axis
@@ -113,7 +113,7 @@ def starts(length: int, crop: int, stride: int) -> tuple[int, ...]:
 
 
 def at_scale(size: tuple[int, int], scale: float, protocol: Protocol) -> Scale:
-    """The lineage's protocol: windows of the crop's size at 2/3 of it, or the whole picture."""
+    """The lineage's protocol: windows of the crop's size at 2/3 of it, or the whole image."""
     own = protocol.relative_to == "original"
     zoom = scale if own else scale * protocol.base_size / max(size)
     scaled = [max(1, round(zoom * length)) for length in size]

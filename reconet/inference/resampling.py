@@ -1,6 +1,6 @@
-"""Reading pictures and maps between their pixels. Pixel centres keep their places, as everywhere.
+"""Reading images and maps between their pixels. Pixel centres keep their places, as everywhere.
 
-Of a picture `length` long that is scaled to `scaled`, pixel t of the result lies at
+Of an image `length` long that is scaled to `scaled`, pixel t of the result lies at
 
     (t + 0.5) * length / scaled - 0.5
 
@@ -15,13 +15,13 @@ from torch import Tensor
 
 from reconet.data.transforms import AREA_BELOW
 
-MOST_SAMPLES = 2**24  # in fp32 at once; of a picture that is shrunk a lot a window needs very many
+MOST_SAMPLES = 2**24  # in fp32 at once; of an image that is shrunk a lot a window needs very many
 
 Span = tuple[int, int]  # first, last + 1
 
 
 def first_centre(start: int, length: int, scaled: int) -> int:
-    """The first pixel of a picture whose centre, once scaled, is not before `start`."""
+    """The first pixel of an image whose centre, once scaled, is not before `start`."""
     return min(length, max(0, math.ceil((2 * start * length - scaled) / (2 * scaled))))
 
 
@@ -32,7 +32,7 @@ def read_at(place_n: Tensor, length: int) -> Tensor:
 
 
 def zoomed(image_chw: Tensor, scaled: tuple[int, int], rows: Span, columns: Span) -> Tensor:
-    """Some rows and columns of a uint8 picture scaled to `scaled`; only what they need is read."""
+    """Some rows and columns of a uint8 image scaled to `scaled`; only what they need is read."""
     height, width = image_chw.shape[1:]
     if (height, width) == tuple(scaled):
         return image_chw[:, slice(*rows), slice(*columns)]
@@ -47,13 +47,13 @@ def zoomed(image_chw: Tensor, scaled: tuple[int, int], rows: Span, columns: Span
 
 
 def _needed(span: Span, length: int, scaled: int) -> Span:
-    """The source pixels that pixels of the scaled picture are made of."""
+    """The source pixels that pixels of the scaled image are made of."""
     first, last = (edge * length / scaled for edge in span)
     return max(0, math.floor(first) - 1), min(length, math.ceil(last) + 1)
 
 
 def _along(dim: int, part_chw: Tensor, offset: int, span: Span, length: int, scaled: int) -> Tensor:
-    """Scale one axis of a part of a picture that begins `offset` pixels into it."""
+    """Scale one axis of a part of an image that begins `offset` pixels into it."""
     if length == scaled:
         return part_chw.narrow(dim, span[0] - offset, span[1] - span[0])
     step = length / scaled

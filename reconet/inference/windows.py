@@ -1,15 +1,15 @@
-"""From a picture of any size to the probabilities of its classes: scales, windows, mirror images.
+"""From an image of any size to the probabilities of its classes: scales, windows, mirror images.
 
-A network sees *windows*: pieces of the picture at some scale, each perhaps mirrored. What it says
-of a window, at whatever resolution, is read at the centres of the picture's own pixels (bilinear,
+A network sees *windows*: pieces of the image at some scale, each perhaps mirrored. What it says
+of a window, at whatever resolution, is read at the centres of the image's own pixels (bilinear,
 the convention of the whole package), turned into probabilities there, and averaged: over the
 windows that overlap, over both mirror images, over the scales. So every window is resampled once,
-and nothing larger than the picture is ever made: neither its scaled copies nor their probabilities.
+and nothing larger than the image is ever made: neither its scaled copies nor their probabilities.
 
-The sums are made band by band of the picture's rows, within `Protocol.budget_bytes`. A window that
+The sums are made band by band of the image's rows, within `Protocol.budget_bytes`. A window that
 reaches into the next band is not run again: its logits wait, as far as the budget allows.
 
-Dimensions: h, w pixels of the picture, k classes, c colours, b windows at once; y, x
+Dimensions: h, w pixels of the image, k classes, c colours, b windows at once; y, x
 places in a window and i, j in its logits.
 """
 
@@ -48,7 +48,7 @@ def labels(forward: Forward, image_hwc: Tensor, protocol: Protocol, num_classes:
 def probabilities(
     forward: Forward, image_hwc: Tensor, protocol: Protocol, num_classes: int
 ) -> Tensor:
-    """All of them at once, probability_khw, at the picture's size. `bands` needs less memory."""
+    """All of them at once, probability_khw, at the image's size. `bands` needs less memory."""
     parts = [part_hkw for _, part_hkw in bands(forward, image_hwc, protocol, num_classes)]
     return torch.cat(parts).transpose(0, 1)
 
@@ -61,9 +61,9 @@ def bands(
     num_classes: int,
     readers: "Sequence[Reader] | None" = None,
 ) -> Iterator[tuple[slice, Tensor]]:
-    """Rows of a picture with the probabilities of their pixels, probability_hkw, top to bottom.
+    """Rows of an image with the probabilities of their pixels, probability_hkw, top to bottom.
 
-    `readers` are those of the picture by `read_together`, if its windows have been shown already.
+    `readers` are those of the image by `read_together`, if its windows have been shown already.
     """
     height, width = image_hwc.shape[:2]
     # An eighth of the budget: the caller still holds a band when the next one is begun.
@@ -81,8 +81,8 @@ def bands(
 def read_together(
     forward: Forward, images: Sequence[Tensor], protocol: Protocol
 ) -> "list[list[Reader]]":
-    """For each of several pictures of one size the readers for `bands`, whose windows the network
-    has seen in common batches. All their logits wait in memory: for pictures of few windows."""
+    """For each of several images of one size the readers for `bands`, whose windows the network
+    has seen in common batches. All their logits wait in memory: for images of few windows."""
     everyone = [_readers(forward, image_hwc, protocol) for image_hwc in images]
     for at_one_scale in zip(*everyone, strict=True):
         jobs = [(reader, window) for reader in at_one_scale for window in reader.windows()]
@@ -96,7 +96,7 @@ def read_together(
 
 
 def windows_seen(size: tuple[int, int], protocol: Protocol) -> int:
-    """How many windows of a picture a network is shown, mirror images too."""
+    """How many windows of an image a network is shown, mirror images too."""
     views = [at_scale(size, scale, protocol) for scale in protocol.scales]
     return sum(len(view.windows()) for view in views) * (2 if protocol.flip else 1)
 
@@ -108,10 +108,10 @@ def _readers(forward: Forward, image_hwc: Tensor, protocol: Protocol) -> "list[R
 
 
 def whole_image(image_hwc: Image, recipe: Recipe) -> Tensor:
-    """The picture as the network sees it: image_bchw, once and whole, its long side at base_size.
+    """The image as the network sees it: image_bchw, once and whole, its long side at base_size.
 
     An attention belongs to one forward pass, and at this size objects are as large as they were in
-    training. (An evaluation by windows sees the same picture in pieces, each with an attention of
+    training. (An evaluation by windows sees the same image in pieces, each with an attention of
     its own.)
     """
     protocol = Protocol(mode="whole", base_size=recipe.data.base_size, budget_bytes=2**62)
@@ -122,7 +122,7 @@ def whole_image(image_hwc: Image, recipe: Recipe) -> Tensor:
 
 
 class Reader:
-    """Shows one scale of a picture to a network, and adds what it says to the sums of a band."""
+    """Shows one scale of an image to a network, and adds what it says to the sums of a band."""
 
     def __init__(
         self, forward: Forward, image_hwc: Tensor, view: Scale, protocol: Protocol
@@ -139,7 +139,7 @@ class Reader:
         self.weight_w = view.columns.share().to(image_hwc.device)
 
     def add(self, sum_hkw: Tensor, rows: tuple[int, int]) -> None:
-        """Add the probabilities of the picture's `rows` by all windows that have some of them."""
+        """Add the probabilities of the image's `rows` by all windows that have some of them."""
         wanted = self.windows(rows)
         here = [window for window in wanted if window in self.waiting]
         for window in here:
@@ -151,7 +151,7 @@ class Reader:
                 self._add(sum_hkw, rows, window, logits_kij)
 
     def windows(self, rows: tuple[int, int] | None = None) -> list[Window]:
-        """The windows that have some of the picture's `rows`, or any of its pixels."""
+        """The windows that have some of the image's `rows`, or any of its pixels."""
         begin, end = rows or (0, self.view.rows.length)
         wanted: list[Window] = []
         for top, left in self.view.windows():
@@ -175,7 +175,7 @@ class Reader:
         return image_bcyx
 
     def _cut(self, out_cyx: Tensor, top: int, left: int) -> None:
-        """A window of the scaled picture, padded with the mean colour at the right and below."""
+        """A window of the scaled image, padded with the mean colour at the right and below."""
         rows, columns = self.view
         down = (top, min(rows.scaled, top + rows.crop))
         across = (left, min(columns.scaled, left + columns.crop))

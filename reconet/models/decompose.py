@@ -1,4 +1,4 @@
-"""One picture's way through a RecoNet, kept after the backbone, to be taken apart rank by rank.
+"""One image's way through a RecoNet, kept after the backbone, to be taken apart rank by rank.
 
 The attention is a sum of r rank-one tensors, A = sum_i A_i with A_i = lambda_i c_i o h_i o w_i, and
 what the fusing convolution makes of it is linear:
@@ -26,7 +26,7 @@ from reconet.models.segmenter import Segmenter
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Inside:
-    """What a RecoNet made of a picture, up to the fusing convolution, and what follows it."""
+    """What a RecoNet made of an image, up to the fusing convolution, and what follows it."""
 
     factors: Factors
     x_bchw: Tensor
@@ -48,13 +48,13 @@ class Inside:
         return reconstruct(self._only(rank))
 
     def heat(self, rank: int) -> Tensor:
-        """The mean over channels of A_i * X, heat_hw, of one picture."""
+        """The mean over channels of A_i * X, heat_hw, of one image."""
         weight_r, channel_brc, row_brh, column_brw = self._only(rank)
         heat_hw = torch.einsum("c,chw->hw", weight_r * channel_brc[0, 0], self.x_bchw[0])
         return heat_hw * torch.outer(row_brh[0, 0], column_brw[0, 0]) / self.x_bchw.shape[1]
 
     def attention_heat(self, rank: int) -> Tensor:
-        """The mean over channels of A_i alone, heat_hw, of one picture."""
+        """The mean over channels of A_i alone, heat_hw, of one image."""
         weight_r, channel_brc, row_brh, column_brw = self._only(rank)
         return weight_r * channel_brc[0, 0].mean() * torch.outer(row_brh[0, 0], column_brw[0, 0])
 
@@ -103,9 +103,9 @@ class Inside:
 
 @torch.no_grad()
 def look_inside(model: Segmenter, image_bchw: Tensor) -> Inside:
-    """Take a picture as far as the fusing convolution. The model is in eval mode, as for use.
+    """Take an image as far as the fusing convolution. The model is in eval mode, as for use.
 
-    The picture is uint8, or float from 0 to 1, as the network takes it.
+    The image is uint8, or float from 0 to 1, as the network takes it.
     """
     if not isinstance(model, Segmenter):
         hint = "its network.model is one" if hasattr(model, "network") else "see docs/explain.md"
@@ -113,7 +113,7 @@ def look_inside(model: Segmenter, image_bchw: Tensor) -> Inside:
     shape = tuple(getattr(image_bchw, "shape", ()))
     if not isinstance(image_bchw, Tensor) or len(shape) != 4 or shape[1] != 3:
         got = f"{type(image_bchw).__name__} {shape or ''}".rstrip()
-        raise DataError(f"look_inside takes a picture as a tensor (1, 3, h, w), got {got}.")
+        raise DataError(f"look_inside takes an image as a tensor (1, 3, h, w), got {got}.")
     context = model.context
     core = reconstruction(model)
     assert isinstance(context, RecoNet)

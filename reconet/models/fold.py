@@ -16,7 +16,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from reconet.models.segmenter import Segmenter
 
 Look = Callable[[str, nn.Module, Tensor, Tensor], None]
-PROBE = (1, 3, 65, 49)  # a small picture; not square, so that no map is square by accident
+PROBE = (1, 3, 65, 49)  # a small image; not square, so that no map is square by accident
 
 
 @torch.no_grad()

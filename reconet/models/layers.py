@@ -10,8 +10,8 @@ from torch import Tensor, nn
 class PooledBN(nn.BatchNorm2d):
     """Batch norm for pooled maps: with one value per channel, in training, it uses what it knows.
 
-    One picture pooled to one cell has no spread to divide by; torch refuses it. The running
-    statistics then stand in and are left as they are. With N processes of one picture each there
+    One image pooled to one cell has no spread to divide by; torch refuses it. The running
+    statistics then stand in and are left as they are. With N processes of one image each there
     are N values: engine/distributed.py makes this an ordinary synchronised norm.
     """
 
@@ -47,7 +47,7 @@ def conv_bn(channels_in: int, channels_out: int, kernel: int) -> nn.Sequential:
 
 
 class ImagePooling(nn.Module):
-    """The mean over the picture through 1x1 convolution, norm and ReLU, at every position."""
+    """The mean over the image through 1x1 convolution, norm and ReLU, at every position."""
 
     def __init__(self, channels_in: int, channels_out: int) -> None:
         super().__init__()

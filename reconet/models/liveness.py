@@ -71,7 +71,7 @@ def relative_spread(value_n: Tensor) -> Tensor:
 
 
 def attention_spread(factors: Factors) -> Tensor:
-    """relative_spread of the whole attention tensor, for each picture."""
+    """relative_spread of the whole attention tensor, for each image."""
     weight_r, axes = factors.weight_r.double(), [f.double() for f in factors[1:]]
     mean_br = weight_r * torch.stack([f.mean(-1) for f in axes]).prod(0)
     # The mean of A squared is a sum over pairs of ranks of products of the axes' Gram matrices.

@@ -66,7 +66,7 @@ def _pixel_weight(
     """Online hard example mining: 1 for pixels to learn from, 0 for those already known.
 
     A pixel is hard if its true class has a probability below `ohem`. At least `min_kept` pixels of
-    each picture are kept. The choice is made picture by picture, so that it does not depend on how
+    each image are kept. The choice is made image by image, so that it does not depend on how
     a batch is split over processes.
     """
     if ohem is None:
@@ -84,8 +84,8 @@ def _pixel_weight(
 
 
 def side_loss(logits_bkhw: Tensor, label_bhw: Tensor) -> Tensor:
-    """Mean over pictures of the mean cross entropy over those of their pixels that have a label, 0
-    if none has; any size of logits. Picture by picture, so that parts of a batch add up to it.
+    """Mean over images of the mean cross entropy over those of their pixels that have a label, 0
+    if none has; any size of logits. Image by image, so that parts of a batch add up to it.
     """
     full_bkhw = resize(logits_bkhw.float(), (label_bhw.shape[1], label_bhw.shape[2]))
     loss_bhw = F.cross_entropy(full_bkhw, label_bhw.long(), ignore_index=IGNORE, reduction="none")

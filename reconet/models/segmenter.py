@@ -1,4 +1,4 @@
-"""The whole network: picture -> backbone -> context -> classifier -> logits of its size."""
+"""The whole network: image -> backbone -> context -> classifier -> logits of its size."""
 
 from typing import Any, TypeVar, get_type_hints
 
@@ -43,7 +43,7 @@ class Segmenter(nn.Module):
 
     def forward(self, image_bchw: Tensor) -> Logits:
         if image_bchw.ndim != 4 or image_bchw.shape[1] != 3:
-            raise ValueError(f"takes RGB pictures (b, 3, h, w), got {tuple(image_bchw.shape)}")
+            raise ValueError(f"takes RGB images (b, 3, h, w), got {tuple(image_bchw.shape)}")
         size = (image_bchw.shape[2], image_bchw.shape[3])
         features = self.backbone(self.normalise(image_bchw))
         context = self.context(features)

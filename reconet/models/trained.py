@@ -3,103 +3,56 @@
 safetensors with metadata: the recipe, the classes, their colours, the score. Nothing in it is run.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import get_ident
-from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, Field, Json, ValidationError, model_validator
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as safetensors_bytes
 from torch import Tensor
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from reconet.errors import CheckpointError
+from reconet.models.network_info import FORMAT, NetworkInfo
 from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.weights import compare, read_tensors
-from reconet.recipes.schema import Recipe
-from reconet.recipes.storage import dump_recipe, validate_recipe
 from reconet.system.files import write_atomic
 from reconet.system.run_files import BEST
 
-FORMAT = 1
 # Modules with a row for each class, by the beginnings of their names.
 CLASSIFIERS = ("classify", "presence")
 EXPORTED = (".onnx", ".pt2", ".xml")  # files of `reconet export`, which hold no weights to load
-Byte = Annotated[int, Field(ge=0, le=255)]
-Palette = tuple[tuple[Byte, Byte, Byte], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trained:
-    """A network with what one needs to know to use it."""
+class TrainedNetwork:
+    """A network with its weights, and what one must know to use it."""
 
     model: Segmenter
-    recipe: Recipe
-    classes: tuple[str, ...]
-    palette: Palette
-    step: int
-    score: dict[str, float]
+    info: NetworkInfo
 
 
-def save_trained(
-    path: Path,
-    model: Segmenter,
-    recipe: Recipe,
-    *,
-    classes: tuple[str, ...],
-    palette: Palette,
-    step: int,
-    score: dict[str, float],
-) -> None:
-    metadata = {
-        "format": str(FORMAT),
-        "recipe": dump_recipe(recipe),
-        "classes": json.dumps(classes),
-        "palette": json.dumps(palette),
-        "step": str(step),
-        "score": json.dumps(score),
-    }
-    tensors = {key: value.cpu().contiguous() for key, value in model.state_dict().items()}
-    write_atomic(path, lambda file: file.write(safetensors_bytes(tensors, metadata)))
+def save_trained(path: Path, trained: TrainedNetwork) -> None:
+    """Write weights and metadata as one safetensors file."""
+    tensors = {key: value.cpu().contiguous() for key, value in trained.model.state_dict().items()}
+    data = safetensors_bytes(tensors, trained.info.texts())
+    write_atomic(path, lambda file: file.write(data))
 
 
-def save_again(path: Path, trained: Trained) -> None:
-    """A network that was loaded, perhaps changed, and is to be kept."""
-    save_trained(
-        path,
-        trained.model,
-        trained.recipe,
-        classes=trained.classes,
-        palette=trained.palette,
-        step=trained.step,
-        score=trained.score,
-    )
-
-
-def load_trained(source: Path) -> Trained:
-    """The network of a run directory or of a .safetensors file that a run has written."""
+def load_trained(source: Path) -> TrainedNetwork:
+    """Load the network of a run directory, or of a .safetensors file that a run has written."""
     path = source / BEST if source.is_dir() else source
     refuse_other_files(source)
     if not path.is_file():
         raise CheckpointError(f"no trained network at {path}; a run writes it at its validations.")
-    about = Metadata.read(_metadata(path), path)
-    recipe = validate_recipe({k: v for k, v in about.recipe.items() if k != "format"}, str(path))
+    info = NetworkInfo.from_texts(_metadata(path), path)
     state = read_tensors(path)
     with _no_larger_than(sum(value.numel() for value in state.values()), path):
-        model = build_model(recipe, len(about.classes), pretrained=False)
+        model = build_model(info.recipe, len(info.classes), pretrained=False)
     put_weights(model, state, path)
-    return Trained(
-        model=model.eval(),
-        recipe=recipe,
-        classes=about.classes,
-        palette=about.palette,
-        step=about.step,
-        score=about.score,
-    )
+    return TrainedNetwork(model=model.eval(), info=info)
 
 
 def refuse_other_files(source: Path) -> None:
@@ -165,46 +118,13 @@ def _classifies(key: str) -> bool:
     return any(part.startswith(CLASSIFIERS) for part in key.split("."))
 
 
-class Metadata(BaseModel):
-    """The metadata of a file: texts in JSON, which anybody may have written."""
-
-    recipe: Json[dict[str, Any]]
-    classes: Json[Annotated[tuple[str, ...], Field(min_length=1, max_length=256)]]
-    palette: Json[Palette]
-    step: Annotated[int, Field(ge=0)]
-    score: Json[dict[str, float]]
-
-    @model_validator(mode="after")
-    def _one_colour_each(self) -> Self:
-        if len(self.palette) != len(self.classes):
-            raise ValueError(f"{len(self.palette)} colours for {len(self.classes)} classes")
-        return self
-
-    @classmethod
-    def read(cls, texts: Mapping[str, str], source: Path) -> Self:
-        try:
-            return cls.model_validate(texts)
-        except ValidationError as error:
-            reason = _first(error)
-            raise CheckpointError(f"{source} does not say what network it is: {reason}.") from error
-
-
-def _first(error: ValidationError) -> str:
-    """What is wrong, without the text itself, which may be long."""
-    problem = error.errors()[0]
-    if not problem["loc"]:
-        return problem["msg"].removeprefix("Value error, ")
-    how = "is missing" if problem["type"] == "missing" else "cannot be used"
-    return f"its {problem['loc'][0]} {how}"
-
-
 def _metadata(path: Path) -> dict[str, str]:
     try:
         with safe_open(path, "pt") as file:
             metadata: dict[str, str] = file.metadata() or {}
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"cannot read {path}: {error}.") from error
-    if metadata.get("format") != str(FORMAT):
+    if metadata.get("format") != FORMAT:
         raise CheckpointError(
             f"{path} was not written by a training run: it does not say what network it is."
         )

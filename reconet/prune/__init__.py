@@ -21,7 +21,7 @@ from reconet.inference.network import in_use
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import whole_image
 from reconet.models.decompose import reconstruction
-from reconet.models.trained import Trained, load_trained, save_again
+from reconet.models.trained import TrainedNetwork, load_trained, save_trained
 from reconet.prune.cut import best_ranks, cut, importance
 from reconet.prune.measure import Measured, measure
 from reconet.recipes.storage import read_recipe, write_recipe
@@ -36,7 +36,7 @@ Progress = Callable[[str, int], Callable[[], None]]  # what is done, how often -
 class Pruning:
     dataset: str
     calibrated_on: str
-    pictures: int
+    images: int
     protocol: str
     importance: tuple[float, ...]
     kept: dict[int, tuple[int, ...]]  # by the new rank: numbers of the old ranks
@@ -52,7 +52,7 @@ def prune_run(
     ranks: Sequence[int],
     *,
     split: str | None = None,
-    pictures: int = 64,
+    images: int = 64,
     out: Path | None = None,
     root: Path | None = None,
     device: str = "auto",
@@ -63,26 +63,26 @@ def prune_run(
     world = World(rank=0, size=1, device=pick_device(device))
     before.model.to(world.device)
     directories = _places(run, before, ranks, out)
-    data = before.recipe.data
+    data = before.info.recipe.data
     scored = _open(before, data.val_split, root, run)
     calibration = _open(before, split or data.train_split, root, run)
-    chosen = spread(len(calibration), pictures)
+    chosen = spread(len(calibration), images)
     tick = progress("calibrate", len(chosen))
-    importance_r = importance(before.model, _pictures(calibration, chosen, before, world, tick))
+    importance_r = importance(before.model, _images(calibration, chosen, before, world, tick))
     kept = {rank: best_ranks(importance_r, rank) for rank in ranks}
     networks = {"before": before} | {f"rank {r}": cut(before, kept[r]) for r in ranks}
-    protocol = Protocol.of(before.recipe.eval, data)
+    protocol = Protocol.of(before.info.recipe.eval, data)
     for name, network in networks.items():
         tick = progress(f"score {name}", len(scored))
         score = _scores(network, scored, world, protocol, tick)
-        networks[name] = replace(network, score=score)
+        networks[name] = replace(network, info=replace(network.info, score=score))
     paths = [run / BEST if run.is_dir() else run]
     pruned = list(networks.values())[1:]
     paths += [_save(one, place) for one, place in zip(pruned, directories, strict=True)]
     return Pruning(
-        dataset=f"{data.name} {scored.split}, {len(scored)} pictures",
+        dataset=f"{data.name} {scored.split}, {len(scored)} images",
         calibrated_on=f"{data.name} {calibration.split}",
-        pictures=len(chosen),
+        images=len(chosen),
         protocol=str(protocol),
         importance=tuple(importance_r.tolist()),
         kept=kept,
@@ -97,16 +97,18 @@ def spread(length: int, count: int) -> list[int]:
     return [int(place) for place in np.unique(places.round())]
 
 
-def _open(before: Trained, split: str, root: Path | None, run: Path) -> Dataset:
-    data = before.recipe.data
+def _open(before: TrainedNetwork, split: str, root: Path | None, run: Path) -> Dataset:
+    data = before.info.recipe.data
     dataset = open_split(data, split, root)
-    check_classes(before.classes, dataset, run)
+    check_classes(before.info.classes, dataset, run)
     if len(dataset) == 0:
-        raise DataError(f"{data.name} has no pictures in split {split!r}.")
+        raise DataError(f"{data.name} has no images in split {split!r}.")
     return dataset
 
 
-def _places(run: Path, before: Trained, ranks: Sequence[int], out: Path | None) -> list[Path]:
+def _places(
+    run: Path, before: TrainedNetwork, ranks: Sequence[int], out: Path | None
+) -> list[Path]:
     """Where the results go; what cannot be is said before anything is computed."""
     rank = reconstruction(before.model).rank_logits_r.numel()
     for wanted in ranks:
@@ -151,38 +153,42 @@ def is_pruned(directory: Path) -> bool:
     return start == (directory / BEST).resolve()
 
 
-def _pictures(
+def _images(
     dataset: Dataset,
     chosen: Iterable[int],
-    trained: Trained,
+    trained: TrainedNetwork,
     world: World,
     tick: Callable[[], None],
 ) -> Iterable[Tensor]:
     for index in chosen:
-        yield whole_image(dataset[index].image_hwc, trained.recipe).to(world.device)
+        yield whole_image(dataset[index].image_hwc, trained.info.recipe).to(world.device)
         tick()
 
 
 def _scores(
-    trained: Trained, dataset: Dataset, world: World, protocol: Protocol, tick: Callable[[], None]
+    trained: TrainedNetwork,
+    dataset: Dataset,
+    world: World,
+    protocol: Protocol,
+    tick: Callable[[], None],
 ) -> dict[str, float]:
     count_kk = confusion_of(
         in_use(trained.model, world.device),
-        len(trained.classes),
+        len(trained.info.classes),
         dataset,
         world,
         protocol=protocol,
-        workers=trained.recipe.data.workers,
-        on_picture=tick,
+        workers=trained.info.recipe.data.workers,
+        on_image=tick,
     )
-    return score_figures(count_kk.cpu(), trained.recipe.data.name, trained.classes)
+    return score_figures(count_kk.cpu(), trained.info.recipe.data.name, trained.info.classes)
 
 
-def _save(trained: Trained, directory: Path) -> Path:
+def _save(trained: TrainedNetwork, directory: Path) -> Path:
     """A directory like a run's. Its recipe begins from these weights: training it fine-tunes."""
     path = directory / BEST
-    train = trained.recipe.train.model_copy(update={"init_from": path.resolve()})
+    train = trained.info.recipe.train.model_copy(update={"init_from": path.resolve()})
     # The recipe first: by it a folder that was left half written can be written again.
-    write_recipe(trained.recipe.model_copy(update={"train": train}), directory / RECIPE)
-    save_again(path, trained)
+    write_recipe(trained.info.recipe.model_copy(update={"train": train}), directory / RECIPE)
+    save_trained(path, trained)
     return path

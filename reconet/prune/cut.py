@@ -1,6 +1,6 @@
 """Fewer ranks: keep those that matter to a network's answers, and measure what that costs.
 
-A rank matters as much as the answers change without it: over pictures to learn from (the
+A rank matters as much as the answers change without it: over images to learn from (the
 calibration), each rank is switched off in turn, and the change of the logits is squared and
 averaged, less its mean over classes, which no probability sees. Only what stands after the fusing
 convolution is computed again (inside.py).
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from reconet.models.decompose import look_inside, reconstruction
 from reconet.models.segmenter import Segmenter, build_model
-from reconet.models.trained import Trained, put_weights
+from reconet.models.trained import TrainedNetwork, put_weights
 from reconet.recipes.schema import Recipe
 
 CORE = "context.core."
@@ -29,7 +29,7 @@ AXES = ("channel", "row", "column")
 
 def importance(model: Segmenter, images: Iterable[Tensor]) -> Tensor:
     """importance_r: root mean square change of the logits without each rank."""
-    total_r, pictures = torch.zeros(reconstruction(model).rank_logits_r.numel()).double(), 0
+    total_r, count = torch.zeros(reconstruction(model).rank_logits_r.numel()).double(), 0
     for image_bchw in images:
         answers = look_inside(model, image_bchw).one_by_one()
         whole_bkij = next(answers)
@@ -37,8 +37,8 @@ def importance(model: Segmenter, images: Iterable[Tensor]) -> Tensor:
             change_bkij = without_bkij - whole_bkij
             change_bkij -= change_bkij.mean(1, keepdim=True)
             total_r[rank] += change_bkij.double().square().mean().cpu()
-        pictures += 1
-    return (total_r / max(1, pictures)).sqrt()
+        count += 1
+    return (total_r / max(1, count)).sqrt()
 
 
 def best_ranks(importance_r: Tensor, count: int) -> tuple[int, ...]:
@@ -47,7 +47,7 @@ def best_ranks(importance_r: Tensor, count: int) -> tuple[int, ...]:
     return tuple(sorted(best.tolist()))
 
 
-def cut(trained: Trained, kept: Sequence[int]) -> Trained:
+def cut(trained: TrainedNetwork, kept: Sequence[int]) -> TrainedNetwork:
     """The same network with only some of its ranks, each with the lambda that it had."""
     model = trained.model
     core = reconstruction(model)
@@ -59,10 +59,11 @@ def cut(trained: Trained, kept: Sequence[int]) -> Trained:
     state[f"{CORE}rank_logits_r"] = core.rank_logits_r.detach()[list(kept)]
     weight_r = core.weights().detach()
     state[f"{CORE}weight_sum"] = weight_r[list(kept)].sum()
-    recipe = smaller(trained.recipe, len(kept))
-    result = build_model(recipe, len(trained.classes), pretrained=False)
+    recipe = smaller(trained.info.recipe, len(kept))
+    result = build_model(recipe, len(trained.info.classes), pretrained=False)
     put_weights(result, state, Path("the network before"))
-    return replace(trained, model=result.eval().to(weight_r.device), recipe=recipe)
+    model = result.eval().to(weight_r.device)
+    return TrainedNetwork(model=model, info=replace(trained.info, recipe=recipe))
 
 
 def smaller(recipe: Recipe, rank: int) -> Recipe:

@@ -12,7 +12,7 @@ from torch import Tensor
 from reconet.cost.counter import model_cost
 from reconet.inference.network import in_use
 from reconet.models.decompose import look_inside, reconstruction
-from reconet.models.trained import Trained
+from reconet.models.trained import TrainedNetwork
 from reconet.system.timing import over, turns
 
 
@@ -42,11 +42,11 @@ class Measured:
 
 
 def measure(
-    networks: Mapping[str, Trained], paths: Sequence[Path], device: torch.device
+    networks: Mapping[str, TrainedNetwork], paths: Sequence[Path], device: torch.device
 ) -> Iterable[Measured]:
     """Networks by name, the first of which is the one that times are compared with."""
     first = next(iter(networks.values()))
-    crop = first.recipe.data.crop
+    crop = first.info.recipe.data.crop
     image_bchw = torch.zeros(1, 3, *crop, dtype=torch.uint8, device=device)
     x_bchw = look_inside(first.model, image_bchw).x_bchw
     forwards = {n: _call(in_use(one.model, device), image_bchw) for n, one in networks.items()}
@@ -61,7 +61,7 @@ def measure(
         yield Measured(
             name=name,
             rank=reconstruction(one.model).rank_logits_r.numel(),
-            figures=one.score,
+            figures=one.info.score,
             params=cost.total.params,
             core_params=core.params,
             file_bytes=path.stat().st_size,

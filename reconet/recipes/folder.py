@@ -1,4 +1,4 @@
-"""Your own pictures: say where they are and what the classes are called.
+"""Your own images: say where they are and what the classes are called.
 
 reconet train folder/reconet --set data.root=mine --set 'data.options.classes=["road","roof"]'
 """
@@ -7,7 +7,7 @@ from reconet.recipes.schema import Data, Model, Optim, Recipe, Train
 
 
 def reconet() -> Recipe:
-    """your own pictures and masks; see docs/datasets.md"""
+    """your own images and masks; see docs/datasets.md"""
     return Recipe(
         data=Data(name="folder"),
         model=Model(backbone="resnet50", weights="imagenet"),

@@ -22,7 +22,7 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(gt=0, le=10**9, strict=True)]
 Side = Annotated[int, Field(gt=0, le=2**15, strict=True)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
-Zoom = Annotated[float, Field(gt=0, le=16)]  # beyond it a picture is more windows than hours
+Zoom = Annotated[float, Field(gt=0, le=16)]  # beyond it an image is more windows than hours
 
 
 def _both_sides(value: object) -> object:
@@ -56,9 +56,9 @@ class Data(Settings):
     root: Path | None = None
     """where its files are; by default $RECONET_DATA/<name>"""
     train_split: str = "train"
-    """the pictures to learn from"""
+    """the images to learn from"""
     val_split: str = "val"
-    """the pictures to score on"""
+    """the images to score on"""
     base_size: Side = 520
     """length of the long side that a scale of 1 means"""
     crop: Size = (512, 512)
@@ -66,11 +66,11 @@ class Data(Settings):
     scale: Annotated[tuple[Zoom, Zoom], AfterValidator(_rising)] = (0.5, 2.0)
     """range of random scales, relative to base_size"""
     flip: bool = True
-    """mirror half of the pictures"""
+    """mirror half of the images"""
     workers: Annotated[int, Field(ge=0, le=1024)] = 2
     """processes that read and augment; 0 reads in the training process"""
     on_error: Literal["raise", "skip"] = "raise"
-    """what to do about a broken picture"""
+    """what to do about a broken image"""
     options: dict[str, JsonValue] = {}
     """what only this dataset needs, such as the class names of `folder`"""
 
@@ -104,7 +104,7 @@ class Loss(Settings):
     ohem: Fraction | None = None
     """learn only from pixels whose true class has less than this probability"""
     ohem_min_kept: Annotated[int, Field(ge=0)] = 10_000
-    """... but from at least so many, the hardest ones, in each picture"""
+    """... but from at least so many, the hardest ones, in each image"""
     class_weights: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)] | None = None
     """one weight per class"""
 
@@ -130,17 +130,17 @@ class Train(Settings):
     epochs: Count | None = None
     """length of the training: exactly one of epochs and steps"""
     steps: Count | None = None
-    """steps = epochs x floor(pictures / batch)"""
+    """steps = epochs x floor(images / batch)"""
     batch: Count = 16
-    """pictures in one optimiser step, over all processes"""
+    """images in one optimiser step, over all processes"""
     micro_batch: Count | None = None
-    """most pictures that one process takes at once; the rest is accumulated"""
+    """most images that one process takes at once; the rest is accumulated"""
     seed: Seed = 0
     """order, augmentation, dropout and fresh weights are functions of it"""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     """of autocast"""
     channels_last: bool = False
-    """memory layout of the pictures and weights"""
+    """memory layout of the images and weights"""
     deterministic: bool = False
     """same bits on every run, at some cost in speed"""
     ema: Annotated[float, Field(gt=0, lt=1)] | None = None
@@ -163,13 +163,13 @@ class Train(Settings):
 
 class Eval(Settings):
     mode: Literal["slide", "whole"] = "slide"
-    """windows of the crop's size (the paper's lineage), or the whole picture at once"""
+    """windows of the crop's size (the paper's lineage), or the whole image at once"""
     scales: Annotated[tuple[Zoom, ...], Field(min_length=1)] = (1.0,)
     """probabilities are averaged over these"""
     flip: bool = False
-    """... and over each picture and its mirror image"""
+    """... and over each image and its mirror image"""
     relative_to: Literal["base_size", "original"] = "base_size"
-    """what a scale of 1 means: the long side is data.base_size, or the picture as it is"""
+    """what a scale of 1 means: the long side is data.base_size, or the image as it is"""
 
 
 class Recipe(Settings):

@@ -7,17 +7,17 @@ from reconet.recipes.schema import Data, Recipe
 
 
 def reconet_r50() -> Recipe:
-    """backbone of the component study; 10582 augmented pictures"""
+    """backbone of the component study; 10582 augmented images"""
     return _stage("resnet50", "trainaug", lr=0.001, epochs=80)
 
 
 def reconet_r101() -> Recipe:
-    """the main model; 10582 augmented pictures"""
+    """the main model; 10582 augmented images"""
     return _stage("resnet101", "trainaug", lr=0.001, epochs=80)
 
 
 def reconet_r101_finetune() -> Recipe:
-    """FT of the component study: on from reconet_r101, with the 1464 original pictures"""
+    """FT of the component study: on from reconet_r101, with the 1464 original images"""
     return _stage("resnet101", "train", lr=1e-5, epochs=50)
 
 

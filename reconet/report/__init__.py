@@ -1,7 +1,7 @@
 """Results that a person can look at: one HTML file with all in it, that asks nobody for anything.
 
 gather.py     a run directory, and its best network's answers   the only part that computes
-charts.py, matrix.py, pictures.py, markup.py                     pure: values in, markup out
+charts.py, matrix.py, images.py, markup.py                     pure: values in, markup out
 sections.py   the parts of a report
 style.py      the page around them
 """
@@ -27,7 +27,7 @@ def write_report(
     runs: Sequence[Path],
     out: Path | None = None,
     *,
-    pictures: int = 8,
+    images: int = 8,
     device: str = "auto",
     tell: Tell = lambda line: None,
 ) -> Path | None:
@@ -38,12 +38,12 @@ def write_report(
     check_file(path, is_report)
     with joined(device) as world:
         gathered = [
-            gather(run, name, world, pictures=pictures, tell=tell)
+            gather(run, name, world, images=images, tell=tell)
             for run, name in zip(runs, names, strict=True)
         ]
         if not world.leads:
             return None
-        about = _about(runs, out, pictures, world), _places(gathered)
+        about = _about(runs, out, images, world), _places(gathered)
         write_text(path, make_page(gathered, *about))
         return path
 
@@ -87,7 +87,7 @@ def _one(run: Gathered) -> list[Markup]:
         parts += [
             sections.class_bars(run.answers),
             sections.confusion(run.answers),
-            sections.pictures([run]),
+            sections.images([run]),
         ]
     return [*parts, sections.recipe(run)]
 
@@ -100,14 +100,14 @@ def _several(title: str, runs: Sequence[Gathered]) -> list[Markup]:
     if why_not is not None:
         parts.append(section("Class by class", note(why_not)))
     elif len(answered) > 1:
-        parts += [sections.class_comparison(answered), sections.pictures(answered)]
+        parts += [sections.class_comparison(answered), sections.images(answered)]
     parts.append(sections.differences(runs))
     side_by_side = why_not is None and len(answered) > 1
     return [*parts, *(_folded(run, side_by_side) for run in runs)]
 
 
 def incomparable(runs: Sequence[Gathered]) -> str | None:
-    """Why the classes and pictures of these runs do not belong side by side, if they do not."""
+    """Why the classes and images of these runs do not belong side by side, if they do not."""
     for first, other in pairwise(runs):
         assert first.answers
         assert other.answers
@@ -117,7 +117,7 @@ def incomparable(runs: Sequence[Gathered]) -> str | None:
         if [v.name for v in first.answers.views] != [v.name for v in other.answers.views] or (
             first.what != other.what
         ):
-            return f"{both} were scored on different pictures: each has its own below."
+            return f"{both} were scored on different images: each has its own below."
     return None
 
 
@@ -129,25 +129,23 @@ def _folded(run: Gathered, side_by_side: bool) -> Markup:
             parts.append(sections.class_bars(answers, level=3))
         parts.append(sections.confusion(answers, level=3))
         if not side_by_side:
-            parts.append(sections.pictures([run], level=3))
+            parts.append(sections.images([run], level=3))
     parts.append(sections.recipe(run, level=3))
-    what = "confusion, recipe" if side_by_side else "classes, confusion, pictures, recipe"
+    what = "confusion, recipe" if side_by_side else "classes, confusion, images, recipe"
     return section(run.name, tag("details", tag("summary", what), *parts))
 
 
 def _lead(run: Gathered) -> Markup:
     model, scored = run.recipe.model, ""
     if run.answers is not None:
-        scored = (
-            f" Scored on {run.what}, {run.answers.pictures:,} pictures: {run.answers.protocol}."
-        )
+        scored = f" Scored on {run.what}, {run.answers.images:,} images: {run.answers.protocol}."
     network = f"{model.context} on {model.backbone}"
     return tag("p", f"{network}, trained on {run.recipe.data.name}.{scored}", class_="lead")
 
 
-def _about(runs: Sequence[Path], out: Path | None, pictures: int, world: World) -> Markup:
+def _about(runs: Sequence[Path], out: Path | None, images: int, world: World) -> Markup:
     """How to make this report, and the run, again."""
-    options = [*([] if out is None else ["--out", str(out)]), "--pictures", str(pictures)]
+    options = [*([] if out is None else ["--out", str(out)]), "--images", str(images)]
     command = shlex.join(["reconet", "report", *map(str, runs), *options])
     again = [
         shlex.join(["reconet", "train", f"{run}/recipe.json", "--out", f"{run}-again"])
@@ -173,5 +171,7 @@ def _places(runs: Sequence[Gathered]) -> Markup:
         for start in run.starts
     ]
     if not rows:
-        return section("Trained on", note("these runs have not kept on what they were trained."))
-    return section("Trained on", table(("run", "from step", *facts[1:]), rows))
+        return section(
+            "TrainedNetwork on", note("these runs have not kept on what they were trained.")
+        )
+    return section("TrainedNetwork on", table(("run", "from step", *facts[1:]), rows))

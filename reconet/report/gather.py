@@ -1,4 +1,4 @@
-"""What a run directory tells, and what its best network says to the validation pictures."""
+"""What a run directory tells, and what its best network says to the validation images."""
 
 import json
 import math
@@ -25,7 +25,7 @@ from reconet.models.trained import load_trained
 from reconet.recipes.schema import Recipe, list_settings
 from reconet.recipes.storage import read_recipe
 from reconet.report.charts import Point
-from reconet.report.pictures import View, view
+from reconet.report.images import View, view
 from reconet.system.distributed import World
 from reconet.system.run_files import BEST, RECIPE, STARTS
 from reconet.types import Colour
@@ -51,7 +51,7 @@ class Answers:
     figures: dict[str, float]
     iou: tuple[float, ...]
     views: tuple[View, ...]
-    pictures: int  # in the split
+    images: int  # in the split
     protocol: str
 
 
@@ -86,7 +86,7 @@ class Gathered:
         return max((line["step"] for line in self.log), default=0)
 
 
-def gather(run: Path, name: str, world: World, *, pictures: int, tell: Tell) -> Gathered:
+def gather(run: Path, name: str, world: World, *, images: int, tell: Tell) -> Gathered:
     directory = run.parent if run.is_file() else run
     if not (directory / RECIPE).is_file():
         raise TrainingError(f"{run} holds no run: there is no {RECIPE}.")
@@ -98,15 +98,15 @@ def gather(run: Path, name: str, world: World, *, pictures: int, tell: Tell) -> 
     if not any(line["kind"] == "val" for line in log):
         missing.append("it was never validated, so there is no curve of its scores")
     if any(line.get("seen_in_training") for line in log):
-        missing.append("its validation pictures are also trained on: scores are not of new ones")
+        missing.append("its validation images are also trained on: scores are not of new ones")
     answers: Answers | None = None
     if not (directory / BEST).is_file():
         if not log:
             raise TrainingError(f"{run} has nothing to report yet: no log and no {BEST}.")
-        missing.append(f"there is no {BEST}, which a run writes at its validations: no pictures")
+        missing.append(f"there is no {BEST}, which a run writes at its validations: no images")
     else:
         try:
-            answers = _ask(directory, name, world, pictures, tell)
+            answers = _ask(directory, name, world, images, tell)
         except ReconetError as error:
             if world.size > 1:  # the other processes wait for this one: end them all
                 raise
@@ -122,46 +122,46 @@ def gather(run: Path, name: str, world: World, *, pictures: int, tell: Tell) -> 
     )
 
 
-def _ask(directory: Path, name: str, world: World, pictures: int, tell: Tell) -> Answers:
+def _ask(directory: Path, name: str, world: World, images: int, tell: Tell) -> Answers:
     trained = load_trained(directory)
-    data = trained.recipe.data
+    data = trained.info.recipe.data
     dataset = open_split(data, data.val_split)
-    check_classes(trained.classes, dataset, "it")
+    check_classes(trained.info.classes, dataset, "it")
     model = trained.model.to(world.device)
     seen = 0
 
     def tick() -> None:
         nonlocal seen
         seen += 1
-        tell(f"{name}: picture {seen * world.size} of {len(dataset)}")
+        tell(f"{name}: image {seen * world.size} of {len(dataset)}")
 
     protocol = Protocol.in_training(data)
     count_kk = evaluate(
-        model, dataset, world, protocol=protocol, workers=data.workers, on_picture=tick
+        model, dataset, world, protocol=protocol, workers=data.workers, on_image=tick
     ).cpu()
     if not count_kk.sum():
         raise TrainingError(f"{data.name} {data.val_split} has no labels to score against")
-    iou_k = benchmark_scores(count_kk, data.name, trained.classes).iou_k
+    iou_k = benchmark_scores(count_kk, data.name, trained.info.classes).iou_k
     views: tuple[View, ...] = ()
     if world.leads:
-        views = tuple(_views(model, dataset, world.device, protocol, pictures))
+        views = tuple(_views(model, dataset, world.device, protocol, images))
     return Answers(
-        step=trained.step,
-        classes=trained.classes,
-        palette=trained.palette,
+        step=trained.info.step,
+        classes=trained.info.classes,
+        palette=trained.info.palette,
         count_kk=count_kk.numpy(),
-        figures=score_figures(count_kk, data.name, trained.classes),
+        figures=score_figures(count_kk, data.name, trained.info.classes),
         iou=tuple(iou_k.tolist()),
         views=views,
         protocol=str(protocol),
-        pictures=len(dataset),
+        images=len(dataset),
     )
 
 
 def _views(
     model: Segmenter, dataset: Dataset, device: torch.device, protocol: Protocol, count: int
 ) -> Sequence[View]:
-    """Pictures spread over the split; the same ones for every network."""
+    """Images spread over the split; the same ones for every network."""
     result = []
     for sample in spread(dataset, count):
         image_hwc = torch.from_numpy(sample.image_hwc).to(device)

@@ -52,7 +52,7 @@ def scrolling(content: Markup, label: str) -> Markup:
 
 
 def image(data: bytes, alt: str, kind: str = "png", **attributes: Attribute) -> Markup:
-    """A picture that is in the page itself."""
+    """An image that is in the page itself."""
     source = f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
     return tag("img", src=source, alt=alt, **attributes)
 

@@ -1,4 +1,4 @@
-"""A confusion matrix to look at: cells with numbers, or one picture where there are many classes.
+"""A confusion matrix to look at: cells with numbers, or one image where there are many classes.
 
 Dimensions: k classes. share_kk[t, p]: of the pixels of true class t, the part predicted as p.
 """
@@ -10,16 +10,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reconet.report.images import image_tag
 from reconet.report.markup import Markup, join, scrolling, table, tag
-from reconet.report.pictures import picture
 from reconet.types import Colour
 
 Shares = NDArray[np.float64]
 CELL = 30
-MOST_CELLS = 40  # classes; more become a picture
+MOST_CELLS = 40  # classes; more become an image
 MOST_NUMBERS = 24
 LETTER = 7.2  # width of one, about
-BLUE = (46, 125, 214)  # of the picture; seen on white and on black
+BLUE = (46, 125, 214)  # of the image; seen on white and on black
 
 
 class Mistake(NamedTuple):
@@ -54,7 +54,7 @@ def matrix(
 ) -> Markup:
     share_kk = shares(count_kk)
     if len(classes) > MOST_CELLS:
-        drawn = _as_picture(share_kk)
+        drawn = _as_image(share_kk)
     else:
         drawn = scrolling(_as_cells(share_kk, classes, palette), "confusion matrix")
     rows = [
@@ -127,11 +127,11 @@ def _cell(x: float, y: float, share: float, told: str, classes: int) -> list[Mar
     return parts
 
 
-def _as_picture(share_kk: Shares) -> Markup:
+def _as_image(share_kk: Shares) -> Markup:
     """One square of a few pixels for each pair; how strong it is, is how transparent it is not."""
     alpha_kk = (255 * np.nan_to_num(share_kk, nan=0.0) ** 0.6).astype(np.uint8)
     zoom = max(1, 900 // len(share_kk))
     alpha_nn = alpha_kk.repeat(zoom, 0).repeat(zoom, 1)
     colour_nn3 = np.broadcast_to(np.array(BLUE, np.uint8), (*alpha_nn.shape, 3))
     image = np.concatenate([colour_nn3, alpha_nn[..., None]], axis=-1)
-    return picture(image, "confusion matrix, classes in their order", class_="matrix framed")
+    return image_tag(image, "confusion matrix, classes in their order", class_="matrix framed")

@@ -8,9 +8,9 @@ from reconet.data.images.draw import VOID_COLOUR
 from reconet.evaluation.benchmarks import LABELS
 from reconet.report.charts import Series, line_chart
 from reconet.report.gather import Answers, Gathered, settings
+from reconet.report.images import row, together
 from reconet.report.markup import Markup, join, note, section, table, tag
 from reconet.report.matrix import matrix
-from reconet.report.pictures import row, together
 from reconet.types import Colour
 
 
@@ -47,7 +47,7 @@ CURVES = (
         "lambda_spread",
         "standard deviation over mean; 0 weighs all ranks alike",
     ),
-    Curve("Pictures a second", "train", "images_per_second", "in training"),
+    Curve("Images a second", "train", "images_per_second", "in training"),
 )
 
 
@@ -109,8 +109,8 @@ def confusion(answers: Answers, level: int = 2) -> Markup:
     return section("Confusion", drawn, level=level)
 
 
-def pictures(runs: Sequence[Gathered], level: int = 2) -> Markup:
-    """Picture, truth and answer; with one run also its errors."""
+def images(runs: Sequence[Gathered], level: int = 2) -> Markup:
+    """Image, truth and answer; with one run also its errors."""
     answers = [run.answers for run in runs if run.answers is not None]
     names = [run.name for run in runs if run.answers is not None]
     palette = answers[0].palette
@@ -122,7 +122,7 @@ def pictures(runs: Sequence[Gathered], level: int = 2) -> Markup:
     if not rows:
         return Markup()
     keys = _class_legend(answers[0].classes, palette)
-    return section("Pictures", keys, *rows, level=level)
+    return section("Images", keys, *rows, level=level)
 
 
 def recipe(run: Gathered, level: int = 2) -> Markup:

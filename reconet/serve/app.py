@@ -23,8 +23,8 @@ from reconet.serve.routes import (
     KNOWN,
     NAMED,
     PNG,
+    add_images,
     add_no_ranks,
-    add_pictures,
     add_ranks,
     add_segment,
     known_only,
@@ -73,7 +73,7 @@ def create_app(
     _add_page(app)
     _add_facts(app, desk)
     add_segment(app, desk)
-    add_pictures(app, desk)
+    add_images(app, desk)
     if rank_of(predictor.network.model):
         add_ranks(app, desk)
     else:
@@ -86,7 +86,7 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(BusyError)
     async def busy(_request: Request, _error: BusyError) -> JSONResponse:
-        detail = "too many pictures are waiting already; try again in a moment."
+        detail = "too many images are waiting already; try again in a moment."
         return JSONResponse({"detail": detail}, 503, {"Retry-After": "2"})
 
     @app.exception_handler(ClientDisconnect)
@@ -127,7 +127,7 @@ def _add_facts(app: FastAPI, desk: Desk) -> None:
 
     @app.get("/api/examples", responses=KNOWN)
     async def list_examples() -> schemas.Examples:
-        """Pictures to try."""
+        """Images to try."""
         return shown
 
     @app.get("/api/examples/{number}.png", response_class=Response, responses={200: PNG, **NAMED})

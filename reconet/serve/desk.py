@@ -1,4 +1,4 @@
-"""What the routes share: the network, the line of those who wait, the pictures remembered."""
+"""What the routes share: the network, the line of those who wait, the images remembered."""
 
 from collections.abc import Callable, Collection
 from typing import TypeVar
@@ -8,71 +8,71 @@ from fastapi import HTTPException, Request
 from reconet.inference.predictor import Predictor
 from reconet.serve import schemas
 from reconet.serve.explore import Explorer, TooMuchError
+from reconet.serve.image_store import Images, StoredImage
 from reconet.serve.jobs import Jobs
-from reconet.serve.pictures import Picture, Pictures
 from reconet.serve.segment import base64, counts, hover_png
-from reconet.serve.uploads import Limits, decode, read_picture
+from reconet.serve.uploads import Limits, decode, read_image
 from reconet.types import Image, Label
 
 T = TypeVar("T")
 
 
 class Desk:
-    """Takes pictures and questions in, and hands them to the worker."""
+    """Takes images and questions in, and hands them to the worker."""
 
     def __init__(self, predictor: Predictor, limits: Limits) -> None:
         self.predictor, self.limits = predictor, limits
         self.jobs = Jobs(waiting=limits.waiting)
-        self.pictures = Pictures(most=limits.kept_pictures, most_bytes=limits.kept_bytes)
+        self.images = Images(most=limits.kept_images, most_bytes=limits.kept_bytes)
 
     async def upload(self, request: Request, answer: Callable[[Image], T]) -> T:
-        """Take a place in the line, then the picture, then wait for the answer."""
+        """Take a place in the line, then the image, then wait for the answer."""
         async with self.jobs.place():
-            data = await read_picture(request)
+            data = await read_image(request)
             if len(data) > self.limits.upload_bytes:
-                raise HTTPException(413, "the picture has too many bytes.")
+                raise HTTPException(413, "the image has too many bytes.")
             return await self.jobs.run(
                 lambda: answer(decode(data, self.limits)), request.is_disconnected
             )
 
     async def ask(self, request: Request, name: str, question: Callable[[Explorer], T]) -> T:
-        """Wait for an answer about the ranks of a picture that was sent before."""
-        picture = self.picture(name)
+        """Wait for an answer about the ranks of an image that was sent before."""
+        image = self.image(name)
         async with self.jobs.place():
             answer = await self.jobs.run(
-                lambda: question(self.explorer(picture)), request.is_disconnected
+                lambda: question(self.explorer(image)), request.is_disconnected
             )
-        self.pictures.trim()
+        self.images.trim()
         return answer
 
-    def picture(self, name: str) -> Picture:
-        picture = self.pictures.get(name)
-        if picture is None:
-            raise HTTPException(404, "this picture is not here any more; send it again.")
-        return picture
+    def image(self, name: str) -> StoredImage:
+        image = self.images.get(name)
+        if image is None:
+            raise HTTPException(404, "this image is not here any more; send it again.")
+        return image
 
-    def explorer(self, picture: Picture) -> Explorer:
+    def explorer(self, image: StoredImage) -> Explorer:
         """In a worker: the first question about ranks takes a look inside."""
-        if picture.explorer is None:
+        if image.explorer is None:
             try:
-                picture.explorer = Explorer(self.predictor, picture.image_hwc)
+                image.explorer = Explorer(self.predictor, image.image_hwc)
             except TooMuchError as error:
                 raise HTTPException(
-                    413, "the picture has too many windows to explore its ranks; try a smaller one."
+                    413, "the image has too many windows to explore its ranks; try a smaller one."
                 ) from error
-        return picture.explorer
+        return image.explorer
 
     def shares(self, label_hw: Label) -> list[schemas.ClassShare]:
         network = self.predictor.network
         found = [
             schemas.ClassShare(
                 index=index,
-                name=network.classes[index],
-                colour=network.palette[index],
+                name=network.info.classes[index],
+                colour=network.info.palette[index],
                 pixels=pixels,
                 share=pixels / label_hw.size,
             )
-            for index, pixels in enumerate(counts(label_hw, len(network.classes)))
+            for index, pixels in enumerate(counts(label_hw, len(network.info.classes)))
             if pixels
         ]
         return sorted(found, key=lambda one: -one.pixels)

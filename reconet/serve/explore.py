@@ -1,6 +1,6 @@
-"""A picture's segmentation with some ranks of its attention switched off.
+"""An image's segmentation with some ranks of its attention switched off.
 
-The picture is shown to the network once, exactly as for its prediction: window by window. What the
+The image is shown to the network once, exactly as for its prediction: window by window. What the
 network has computed up to the fusing convolution is kept for each window. Any choice of ranks then
 replays the same windows from there, through the same inference: no second way to cut, to resample
 or to average.
@@ -26,11 +26,11 @@ from reconet.models.segmenter import Segmenter
 from reconet.serve.segment import Map, best, encoded
 from reconet.types import Image
 
-MOST_BYTES = 2**28  # of kept features; beyond that a picture cannot be explored
+MOST_BYTES = 2**28  # of kept features; beyond that an image cannot be explored
 
 
 class TooMuchError(Exception):
-    """A picture has more windows than we keep features of."""
+    """An image has more windows than we keep features of."""
 
 
 def rank_of(model: Segmenter | None) -> int:
@@ -44,13 +44,13 @@ def rank_of(model: Segmenter | None) -> int:
 
 
 class Explorer:
-    """One picture, with what its windows were inside the network."""
+    """One image, with what its windows were inside the network."""
 
     def __init__(self, predictor: Predictor, image_hwc: Image) -> None:
         model = predictor.network.model
         assert model is not None
         self.rank = rank_of(model)
-        self.num_classes = len(predictor.network.classes)
+        self.num_classes = len(predictor.network.info.classes)
         self.pixels_hwc = torch.from_numpy(image_hwc).to(predictor.device)
         # One scale, and no mirror images: a question about ranks is no question about averages.
         self.protocol = replace(predictor.protocol, scales=(1.0,), flip=False, batch=1)
@@ -68,7 +68,7 @@ class Explorer:
         return self._show(self._replay(lambda inside: inside.logits(keep_r)))
 
     def shares(self) -> list[float]:
-        """Of each rank: what part of A * X, summed over the picture, comes from it."""
+        """Of each rank: what part of A * X, summed over the image, comes from it."""
         total_r = [sum(float(w.heat(r).sum()) for w in self.windows) for r in range(self.rank)]
         whole = sum(total_r) or 1.0
         return [one / whole for one in total_r]

@@ -1,4 +1,4 @@
-"""What the page says about the network, and the example pictures."""
+"""What the page says about the network, and the example images."""
 
 from functools import lru_cache
 
@@ -19,7 +19,7 @@ SCORES = {"miou": "mean IoU", "pixel_accuracy": "pixel accuracy"}  # those worth
 
 
 def model_info(predictor: Predictor, limits: Limits) -> ModelInfo:
-    network, recipe = predictor.network, predictor.network.recipe
+    network, recipe = predictor.network, predictor.network.info.recipe
     cost = _cost(network)
     return ModelInfo(
         title=f"{recipe.model.context} with {recipe.model.backbone}, trained on {recipe.data.name}",
@@ -28,12 +28,12 @@ def model_info(predictor: Predictor, limits: Limits) -> ModelInfo:
         dataset=recipe.data.name,
         classes=[
             ClassInfo(name=name, colour=colour)
-            for name, colour in zip(network.classes, network.palette, strict=True)
+            for name, colour in zip(network.info.classes, network.info.palette, strict=True)
         ],
         rank=rank_of(network.model),
         params=cost.total.params if cost else None,
         macs=cost.total.macs if cost else None,
-        score=network.score,
+        score=network.info.score,
         recipe=without_paths(recipe).model_dump(mode="json", exclude={"data": {"root"}}),
         facts=_facts(predictor, cost),
         limits=LimitsShown(upload_bytes=limits.upload_bytes, pixels=limits.pixels),
@@ -42,29 +42,31 @@ def model_info(predictor: Predictor, limits: Limits) -> ModelInfo:
 
 def _cost(network: Network) -> ModelCost | None:
     """Counted from the recipe, so that exported files have it too; tiny crops cannot be counted."""
-    recipe = network.recipe
+    recipe = network.info.recipe
     try:
-        costs = recipe_costs(recipe, [recipe.model.context], recipe.data.crop, len(network.classes))
+        costs = recipe_costs(
+            recipe, [recipe.model.context], recipe.data.crop, len(network.info.classes)
+        )
     except ReconetError:
         return None
     return costs[recipe.model.context]
 
 
 def _facts(predictor: Predictor, cost: ModelCost | None) -> list[Fact]:
-    network, model = predictor.network, predictor.network.recipe.model
-    height, width = network.recipe.data.crop
+    network, model = predictor.network, predictor.network.info.recipe.model
+    height, width = network.info.recipe.data.crop
     lines = {
         "context": model.context,
         "backbone": f"{model.backbone}, output stride {model.output_stride}, width {model.width:g}",
-        "trained on": f"{network.recipe.data.name}, {len(network.classes)} classes, "
-        f"crops of {height} x {width}, {network.step:,} steps",
+        "trained on": f"{network.info.recipe.data.name}, {len(network.info.classes)} classes, "
+        f"crops of {height} x {width}, {network.info.step:,} steps",
     }
     if rank_of(network.model):
         lines["ranks"] = str(rank_of(network.model))
     lines |= {
-        title: f"{100 * network.score[key]:.1f} %, when it was saved"
+        title: f"{100 * network.info.score[key]:.1f} %, when it was saved"
         for key, title in SCORES.items()
-        if key in network.score
+        if key in network.info.score
     }
     if cost is not None:
         core = {part.name: part for part in cost.parts}.get("core")
@@ -88,10 +90,10 @@ def short(number: float) -> str:
 
 def examples(network: Network) -> Examples:
     about = "Generated scenes: nobody has photographed them, and this network has not seen them."
-    if network.recipe.data.name != "scenes":
+    if network.info.recipe.data.name != "scenes":
         about = (
-            f"Generated scenes. This network was trained on {network.recipe.data.name} and knows "
-            "other things and other pictures: its answers here are guesses."
+            f"Generated scenes. This network was trained on {network.info.recipe.data.name} and "
+            "knows other things and other images: its answers here are guesses."
         )
     names = [f"example {number}" for number in range(1, EXAMPLES + 1)]
     urls = [f"/api/examples/{number}.png" for number in range(EXAMPLES)]
@@ -103,12 +105,12 @@ def examples(network: Network) -> Examples:
 
 @lru_cache(maxsize=EXAMPLES)
 def example(number: int, size: tuple[int, int], seed: int) -> Image:
-    """A picture of the validation series: the odd ones."""
+    """An image of the validation series: the odd ones."""
     return scene(seed, 2 * number + 1, size)[0]
 
 
 def example_of(network: Network, number: int) -> Image:
-    options = network.recipe.data.options if network.recipe.data.name == "scenes" else {}
+    options = network.info.recipe.data.options if network.info.recipe.data.name == "scenes" else {}
     size, seed = options.get("size", EXAMPLE_SIZE), options.get("seed", 0)
     if isinstance(size, list | tuple) and isinstance(seed, int):
         return example(number, (int(size[0]), int(size[1])), seed)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The interface: segment a picture, remember one, ask about its ranks.
+"""The interface: segment an image, remember one, ask about its ranks.
 
 Each route takes a request apart, lets a worker do the work, and puts an answer together.
 """
@@ -13,13 +13,13 @@ from reconet.data.images.read import index_png
 from reconet.serve import schemas
 from reconet.serve.desk import Desk, switched
 from reconet.serve.explore import Explorer, heat_png, rank_of
-from reconet.serve.pictures import Picture
+from reconet.serve.image_store import StoredImage
 from reconet.serve.segment import base64, encoded, hover_png, segment, shrunk
 from reconet.serve.uploads import FIELD, TYPES
 from reconet.types import Image
 
 Statuses = dict[int | str, dict[str, Any]]
-PICTURE_BODY = {
+IMAGE_BODY = {
     "requestBody": {
         "required": True,
         "content": {
@@ -38,11 +38,11 @@ PROBLEMS: Statuses = {
     status: {"model": schemas.Problem, "description": what}
     for status, what in {
         400: "the body cannot be read as text",
-        404: "no such picture, rank or example; pictures are forgotten after a while",
+        404: "no such image, rank or example; images are forgotten after a while",
         408: "the upload did not arrive in time",
         413: "too many bytes or pixels",
-        415: "not a type of picture",
-        422: "not a readable picture, or a wrong parameter",
+        415: "not a type of image",
+        422: "not a readable image, or a wrong parameter",
         503: "all places in the line are taken: try again after Retry-After seconds",
     }.items()
 }
@@ -60,22 +60,22 @@ def add_segment(app: FastAPI, desk: Desk) -> None:
         "/api/segment",
         response_model=schemas.Segmentation,
         responses={200: PNG, **UPLOAD},
-        openapi_extra=PICTURE_BODY,
+        openapi_extra=IMAGE_BODY,
     )
-    async def segment_picture(
+    async def segment_image(
         request: Request,
         overlay: Annotated[
             float | None,
-            Query(ge=0, le=1, description="answer with the picture, tinted this much, as PNG"),
+            Query(ge=0, le=1, description="answer with the image, tinted this much, as PNG"),
         ] = None,
     ) -> Any:
-        """Segment a picture. Accept: application/json (default), or image/png for class numbers."""
+        """Segment an image. Accept: application/json (default), or image/png for class numbers."""
         as_png = wants_png(request.headers.get("accept", ""))
 
         def answer(image_hwc: Image) -> Response | schemas.Segmentation:
             begin = time.perf_counter()
             label_hw = segment(desk.predictor, image_hwc).label_hw
-            palette = desk.predictor.network.palette
+            palette = desk.predictor.network.info.palette
             if overlay is not None:
                 mixed_hwc = tinted(image_hwc, label_hw, palette, overlay)
                 return Response(encoded(".png", mixed_hwc), media_type="image/png")
@@ -93,60 +93,60 @@ def add_segment(app: FastAPI, desk: Desk) -> None:
         return await desk.upload(request, answer)
 
 
-def add_pictures(app: FastAPI, desk: Desk) -> None:
+def add_images(app: FastAPI, desk: Desk) -> None:
     @app.post(
-        "/api/pictures",
+        "/api/images",
         response_model=schemas.Uploaded,
         responses=UPLOAD,
-        openapi_extra=PICTURE_BODY,
+        openapi_extra=IMAGE_BODY,
         status_code=201,
     )
-    async def add_picture(request: Request) -> Any:
-        """Segment a picture and remember it for a while, for the questions below."""
+    async def add_image(request: Request) -> Any:
+        """Segment an image and remember it for a while, for the questions below."""
 
-        def answer(image_hwc: Image) -> tuple[Picture, dict[str, Any]]:
+        def answer(image_hwc: Image) -> tuple[StoredImage, dict[str, Any]]:
             begin = time.perf_counter()
             found = segment(desk.predictor, image_hwc)
-            picture = Picture(image_hwc=shrunk(image_hwc), found=found.view())
-            return picture, {
+            image = StoredImage(image_hwc=shrunk(image_hwc), found=found.view())
+            return image, {
                 "width": image_hwc.shape[1],
                 "height": image_hwc.shape[0],
-                "view_width": picture.image_hwc.shape[1],
-                "view_height": picture.image_hwc.shape[0],
+                "view_width": image.image_hwc.shape[1],
+                "view_height": image.image_hwc.shape[0],
                 "classes": desk.shares(found.label_hw),
                 "seconds": time.perf_counter() - begin,
             }
 
-        picture, told = await desk.upload(request, answer)
-        return schemas.Uploaded(id=desk.pictures.add(picture), **told)
+        image, told = await desk.upload(request, answer)
+        return schemas.Uploaded(id=desk.images.add(image), **told)
 
     @app.get(
-        "/api/pictures/{name}/picture.jpg",
+        "/api/images/{name}/image.jpg",
         response_class=Response,
         responses={200: {"content": {"image/jpeg": {}}}, **NAMED},
     )
-    def picture_jpg(name: Name) -> Response:
-        """The picture as the page sees it: upright, and not larger than a screen."""
-        data = encoded(".jpg", desk.picture(name).image_hwc)
+    def image_jpg(name: Name) -> Response:
+        """The image as the page sees it: upright, and not larger than a screen."""
+        data = encoded(".jpg", desk.image(name).image_hwc)
         return Response(data, media_type="image/jpeg")
 
     @app.get(
-        "/api/pictures/{name}/hover.png",
+        "/api/images/{name}/hover.png",
         response_class=Response,
         responses={200: PNG, **NAMED},
     )
     def hover(name: Name) -> Response:
         """Red: the class of each pixel, green: its probability in 255ths."""
-        return Response(hover_png(desk.picture(name).found), media_type="image/png")
+        return Response(hover_png(desk.image(name).found), media_type="image/png")
 
 
 def add_ranks(app: FastAPI, desk: Desk) -> None:
     rank = rank_of(desk.predictor.network.model)
-    names = desk.predictor.network.classes
+    names = desk.predictor.network.info.classes
 
-    @app.get("/api/pictures/{name}/ranks", response_model=schemas.Ranks, responses=ASKED)
+    @app.get("/api/images/{name}/ranks", response_model=schemas.Ranks, responses=ASKED)
     async def ranks(request: Request, name: Name) -> Any:
-        """The ranks of the attention, by what they contribute to this picture."""
+        """The ranks of the attention, by what they contribute to this image."""
 
         def work(explorer: Explorer) -> schemas.Ranks:
             both = zip(explorer.weights(), explorer.shares(), strict=True)
@@ -158,7 +158,7 @@ def add_ranks(app: FastAPI, desk: Desk) -> None:
 
         return await desk.ask(request, name, work)
 
-    @app.post("/api/pictures/{name}/ranks", response_model=schemas.Switched, responses=SWITCHED)
+    @app.post("/api/images/{name}/ranks", response_model=schemas.Switched, responses=SWITCHED)
     async def switch(request: Request, name: Name, wanted: schemas.SwitchedOff) -> Any:
         """The segmentation with some ranks switched off, and what that changes."""
         off = set(wanted.off)
@@ -167,14 +167,14 @@ def add_ranks(app: FastAPI, desk: Desk) -> None:
         return await desk.ask(request, name, lambda explorer: switched(explorer, off, names))
 
     @app.get(
-        "/api/pictures/{name}/heat/{number}.png",
+        "/api/images/{name}/heat/{number}.png",
         response_class=Response,
         responses={200: PNG, **ASKED},
     )
     async def heat(
         request: Request, name: Name, number: Annotated[int, Path(ge=0, lt=rank)]
     ) -> Response:
-        """Where one rank re-weights the picture: dark is not at all."""
+        """Where one rank re-weights the image: dark is not at all."""
         png = await desk.ask(request, name, lambda explorer: heat_png(explorer.heat(number)))
         return Response(png, media_type="image/png")
 
@@ -183,7 +183,7 @@ def add_no_ranks(app: FastAPI) -> None:
     """For other contexts and exported files: the questions above have no answer, and say so."""
     for url, methods in {"ranks": ["GET", "POST"], "heat/{number}.png": ["GET"]}.items():
         app.add_api_route(
-            f"/api/pictures/{{name}}/{url}", no_ranks, methods=methods, include_in_schema=False
+            f"/api/images/{{name}}/{url}", no_ranks, methods=methods, include_in_schema=False
         )
 
 

@@ -14,7 +14,7 @@ class ClassShare(BaseModel):
 class Segmentation(BaseModel):
     width: int
     height: int
-    classes: list[ClassShare] = Field(description="those in the picture, most pixels first")
+    classes: list[ClassShare] = Field(description="those in the image, most pixels first")
     labels_png: str = Field(description="class numbers of all pixels: a palette PNG in base64")
     seconds: float = Field(description="for segmenting, without waiting and decoding")
 
@@ -32,7 +32,7 @@ class Uploaded(BaseModel):
 class Rank(BaseModel):
     rank: int
     weight: float = Field(description="its lambda; over all ranks they sum to 1")
-    share: float = Field(description="its part of A * X in this picture, 0 to 1")
+    share: float = Field(description="its part of A * X in this image, 0 to 1")
 
 
 class Ranks(BaseModel):

@@ -1,4 +1,4 @@
-"""From a picture to the class of every pixel and its probability, and to PNGs of them.
+"""From an image to the class of every pixel and its probability, and to PNGs of them.
 
 Nothing of size classes x height x width is kept: of each band of rows only the best class and its
 probability stay, one byte each.
@@ -42,7 +42,7 @@ class Map:
 def segment(predictor: Predictor, image_hwc: Image) -> Map:
     network = predictor.network
     pixels = torch.from_numpy(image_hwc).to(predictor.device)
-    return best(network.forward, pixels, predictor.protocol, len(network.classes))
+    return best(network.forward, pixels, predictor.protocol, len(network.info.classes))
 
 
 def best(forward: Forward, image_hwc: torch.Tensor, protocol: Protocol, num_classes: int) -> Map:
@@ -61,14 +61,14 @@ def counts(label_hw: Label, num_classes: int) -> list[int]:
 
 
 def shrunk(image_hwc: Image) -> Image:
-    """A picture as the page sees it."""
+    """An image as the page sees it."""
     if max(image_hwc.shape[:2]) <= VIEW_SIDE:
         return image_hwc
     return fit(image_hwc, VIEW_SIDE, VIEW_SIDE)
 
 
 def thinned(value_hw: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Values at the places of the shrunk picture's pixels: labels cannot be averaged."""
+    """Values at the places of the shrunk image's pixels: labels cannot be averaged."""
     height, width = value_hw.shape
     zoom = VIEW_SIDE / max(height, width)
     if zoom >= 1:
@@ -88,7 +88,7 @@ def hover_png(found: Map) -> bytes:
 
 
 def encoded(suffix: str, image_hwc: NDArray[np.uint8]) -> bytes:
-    """An RGB picture as the bytes of a file."""
+    """An RGB image as the bytes of a file."""
     fine, data_n = cv2.imencode(suffix, image_hwc[..., ::-1])
     assert fine
     return data_n.tobytes()

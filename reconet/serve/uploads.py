@@ -1,4 +1,4 @@
-"""The picture in a request: the body itself, or the field `picture` of a form."""
+"""The image in a request: the body itself, or the field `image` of a form."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from starlette.requests import Request
 from reconet.data.images.read import TooManyPixelsError, decode_upright
 from reconet.errors import DataError
 
-FIELD = "picture"
+FIELD = "image"
 TYPES = (
     *("image/jpeg", "image/png", "image/webp", "image/bmp", "image/tiff", "image/gif"),
     *("image/x-portable-pixmap", "image/x-portable-graymap", "application/octet-stream"),
@@ -26,11 +26,11 @@ class Limits:
     pixels: int = 25_000_000
     waiting: int = 16  # requests in line behind the one that is worked on
     read_seconds: float = 60.0  # in which a request must have arrived
-    kept_pictures: int = 8
+    kept_images: int = 8
     kept_bytes: int = 2**29
 
 
-async def read_picture(request: Request) -> bytes:
+async def read_image(request: Request) -> bytes:
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind in TYPES:
         return await request.body()
@@ -38,7 +38,7 @@ async def read_picture(request: Request) -> bytes:
         return await _field(request)
     raise HTTPException(
         415,
-        f"cannot read {kind or 'a body without Content-Type'}; send a picture as {TYPES[0]}, "
+        f"cannot read {kind or 'a body without Content-Type'}; send an image as {TYPES[0]}, "
         f"{TYPES[1]} or the like, or as field `{FIELD}` of multipart/form-data.",
     )
 
@@ -46,9 +46,9 @@ async def read_picture(request: Request) -> bytes:
 async def _field(request: Request) -> bytes:
     try:
         async with request.form(max_files=1, max_fields=8) as form:
-            picture = form.get(FIELD)
-            if isinstance(picture, UploadFile):
-                return await picture.read()
+            image = form.get(FIELD)
+            if isinstance(image, UploadFile):
+                return await image.read()
     except HTTPException as error:
         if error.status_code == 400:  # the form itself is broken
             raise HTTPException(422, f"cannot read the form: {error.detail}") from error
@@ -59,7 +59,7 @@ async def _field(request: Request) -> bytes:
 def decode(data: bytes, limits: Limits) -> NDArray[np.uint8]:
     """image_hwc, or the status that says what is wrong with it."""
     try:
-        return decode_upright(data, "the picture", limits.pixels)
+        return decode_upright(data, "the image", limits.pixels)
     except TooManyPixelsError as error:
         raise HTTPException(413, str(error)) from error
     except DataError as error:

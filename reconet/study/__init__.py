@@ -8,5 +8,5 @@ cell.py       one training, scored: what a child process does
 grid.py       all of them, side by side, resumable
 run.py        a study from its plan to its report
 result.py     what they came to, as rows
-plots.py, page.py   the same as pictures, as one HTML file, as Markdown
+plots.py, page.py   the same as images, as one HTML file, as Markdown
 """

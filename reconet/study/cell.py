@@ -99,7 +99,7 @@ def _score(recipe: Recipe, run: Path, variant: str, steps: int, device: str) -> 
 
 
 def last_network(recipe: Recipe, run: Path, num_classes: int) -> Segmenter:
-    """At the last step: the best of many validations would be chosen by the scored pictures."""
+    """At the last step: the best of many validations would be chosen by the scored images."""
     model = build_model(recipe, num_classes, pretrained=False)
     put_weights(model, run_weights(run / LAST), run / LAST)
     return model.eval()

@@ -13,7 +13,7 @@ from reconet.models.context import CONTEXTS
 from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
 
-# Of the paper's six scales those that a small picture bears: smaller and larger than its own.
+# Of the paper's six scales those that a small image bears: smaller and larger than its own.
 MULTI_SCALE = ("eval.scales=[0.75, 1.0, 1.25, 1.5]", "eval.flip=true")
 RANKS = (1, 2, 4, 8, 16, 32, 48, 64, 80, 96, 128)
 RECONET = ("model.context=reconet", "model.options={}")

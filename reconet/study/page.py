@@ -61,8 +61,8 @@ def html(result: StudyResult) -> str:
     return page(f"{title} - reconet", *parts)
 
 
-def markdown(result: StudyResult, pictures: Sequence[Path] = (), beside: Path | None = None) -> str:
-    """A table and its conditions, with links to pictures relative to `beside`."""
+def markdown(result: StudyResult, images: Sequence[Path] = (), beside: Path | None = None) -> str:
+    """A table and its conditions, with links to images relative to `beside`."""
     lines = _markdown_table(HEAD, table_rows(result))
     lines += ["", *(f"{line}." for line in caption(result)), ""]
     lines += [f"- {name}: {value}" for name, value in conditions(result)]
@@ -70,7 +70,7 @@ def markdown(result: StudyResult, pictures: Sequence[Path] = (), beside: Path | 
         lines += ["", f"Not everything is there: {_missing(result)}."]
     if result.study.name == "rank" and spectrum_rows(result):
         lines += ["", *_markdown_table(SPECTRUM_HEAD, spectrum_rows(result))]
-    for path in pictures:
+    for path in images:
         name = ABOUT[path.stem.rpartition("-")[2]]
         shown = path if beside is None else path.relative_to(beside)
         lines += ["", f"![{name}]({shown.as_posix()})"]

@@ -1,4 +1,4 @@
-"""A study as pictures. Values in, a figure out; `save` is the only side effect."""
+"""A study as images. Values in, a figure out; `save` is the only side effect."""
 
 import io
 from collections.abc import Callable, Sequence

@@ -17,7 +17,7 @@ from reconet.system.paths import short_path, short_paths
 FIGURE = "miou"
 HEAD = (
     *("variant", "mIoU %", "95 %", "seeds", "to baseline", "95 %", "params M", "MACs G", "img/s"),
-    *("spread of A", "eff. rank", "spread of lambda", "between pictures", "paper %"),
+    *("spread of A", "eff. rank", "spread of lambda", "between images", "paper %"),
 )
 
 
@@ -38,8 +38,8 @@ class Row:
         values = [end[name] for end in ends if name in end]
         return sum(values) / len(values) if values else None
 
-    def between_pictures(self) -> float | None:
-        seen = [c.spectrum.between_pictures for c in self.cells if c.spectrum is not None]
+    def between_images(self) -> float | None:
+        seen = [c.spectrum.between_images for c in self.cells if c.spectrum is not None]
         return sum(seen) / len(seen) if seen else None
 
     def speed(self) -> float | None:
@@ -119,7 +119,7 @@ def _texts(row: Row, is_baseline: bool) -> list[str]:
             _number(row.mean(name), digits)
             for name, digits in zip(LIVENESS, (3, 2, 4), strict=True)
         ),
-        _number(row.between_pictures(), 3),
+        _number(row.between_images(), 3),
         "-" if row.paper is None else f"{row.paper:g}",
     ]
 
@@ -159,7 +159,7 @@ def conditions(result: StudyResult) -> list[tuple[str, str]]:
             f"{model.backbone} x {model.width:g}, output stride {model.output_stride}, rank "
             f"{model.rank or 64}, weights {weights}",
         ),
-        ("training", f"{length} of {train.batch} pictures, lr {recipe.optim.lr:g}"),
+        ("training", f"{length} of {train.batch} images, lr {recipe.optim.lr:g}"),
         ("seeds", ", ".join(map(str, result.seeds))),
         ("score", "of the network at the last step; " + " | ".join(protocols)),
         ("machine", "; ".join([*places, *versions])),
@@ -170,7 +170,7 @@ CAPTION = (
     "95 %: half of Student's interval over seeds; differences are taken seed by seed. Each "
     "interval stands for itself: among twenty rows one is expected to miss. Params and MACs: one "
     "crop, in use. img/s: median in training, with whatever else the machine did. Spread of A and "
-    "of lambda: standard deviation over mean; between pictures: the same for A at one place and "
+    "of lambda: standard deviation over mean; between images: the same for A at one place and "
     "channel"
 )
 

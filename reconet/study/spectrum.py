@@ -1,5 +1,5 @@
 """How many ranks does a learned attention use? From lambda and from the singular values of the
-attention unfolded along each of its axes, on a few pictures.
+attention unfolded along each of its axes, on a few images.
 
 An unfolding along n channels (rows, columns) has rank at most min(n, r), whatever the paper's
 "maximum tensor rank" may be; the rank of the tensor itself can be larger than any of the three.
@@ -16,19 +16,19 @@ from reconet.models.decompose import look_inside
 from reconet.models.liveness import Axis, effective_rank, singular_values
 from reconet.models.segmenter import Segmenter
 
-PICTURES = 8
+IMAGES = 8
 AXES: tuple[Axis, ...] = ("channel", "row", "column")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spectrum:
-    """Means over pictures. Energy is the sum of squared singular values (of lambda: squares)."""
+    """Means over images. Energy is the sum of squared singular values (of lambda: squares)."""
 
     rank: int
     effective: dict[str, float]  # by lambda, channel, row, column
     for_90: dict[str, float]  # how many it takes for 90 % of the energy
     for_99: dict[str, float]
-    between_pictures: float  # std of A over pictures at one place, over its mean; 0: A is constant
+    between_images: float  # std of A over images at one place, over its mean; 0: A is constant
 
 
 @torch.no_grad()
@@ -39,7 +39,7 @@ def spectrum(model: Segmenter, dataset: Dataset, device: torch.device) -> Spectr
     values: dict[str, list[Tensor]] = {axis: [] for axis in AXES}
     attention = []
     weight_r = torch.empty(0)
-    for index in spread_indices(len(dataset), PICTURES):
+    for index in spread_indices(len(dataset), IMAGES):
         image_hwc = torch.from_numpy(dataset[index].image_hwc)
         factors = look_inside(model, image_hwc.permute(2, 0, 1)[None].to(device)).factors
         weight_r = factors.weight_r.double().cpu()
@@ -53,7 +53,7 @@ def spectrum(model: Segmenter, dataset: Dataset, device: torch.device) -> Spectr
         effective={name: effective_rank(v).mean().item() for name, v in table.items()},
         for_90={name: needed(v, 0.90).mean().item() for name, v in table.items()},
         for_99={name: needed(v, 0.99).mean().item() for name, v in table.items()},
-        between_pictures=between(attention),
+        between_images=between(attention),
     )
 
 
@@ -70,7 +70,7 @@ def needed(value_bn: Tensor, share: float) -> Tensor:
 
 
 def between(attention: list[Tensor]) -> float:
-    """How much A differs between pictures at one place and channel; pictures may differ in size,
+    """How much A differs between images at one place and channel; images may differ in size,
     and are then compared by the means over their places."""
     if len({a.shape for a in attention}) > 1:
         attention = [a.mean((1, 2)) for a in attention]

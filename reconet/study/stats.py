@@ -1,7 +1,7 @@
 """Means with honest intervals, for a handful of seeds. Pure.
 
 The interval of a mean is Student's: mean +- t * s / sqrt(n). Two variants that ran with the same
-seeds saw the same pictures in the same order, so their difference is taken seed by seed, and has an
+seeds saw the same images in the same order, so their difference is taken seed by seed, and has an
 interval of its own, which is usually the narrower one.
 """
 

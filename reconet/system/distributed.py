@@ -32,7 +32,7 @@ class World:
         return self.rank == 0
 
     def part_of(self, count: int) -> int:
-        """How many of so many pictures are this process's, dealt out one by one."""
+        """How many of so many images are this process's, dealt out one by one."""
         return len(range(self.rank, count, self.size))
 
     def total(self, value: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reconet.bench.data import GEOMETRY, Decoder, PillowCrops, bench_data, write_pictures
+from reconet.bench.data import GEOMETRY, Decoder, PillowCrops, bench_data, write_images
 from reconet.data.dataset import FileDataset
 from reconet.data.order import Slot
 from reconet.types import IGNORE
@@ -13,10 +13,10 @@ from reconet.types import IGNORE
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> FileDataset:
-    return write_pictures(tmp_path_factory.mktemp("pictures"), 6)
+    return write_images(tmp_path_factory.mktemp("images"), 6)
 
 
-def test_pictures_are_like_those_of_voc(dataset: FileDataset) -> None:
+def test_images_are_like_those_of_voc(dataset: FileDataset) -> None:
     for pair, sample in zip(dataset.pairs, map(dataset.__getitem__, range(6)), strict=True):
         assert sample.image_hwc.shape == (375, 500, 3)
         assert sample.label_hw.shape == (375, 500)
@@ -28,12 +28,12 @@ def test_pictures_are_like_those_of_voc(dataset: FileDataset) -> None:
     assert 60_000 < np.mean(sizes) < 120_000
 
 
-def test_pictures_are_the_same_in_every_run(dataset: FileDataset, tmp_path: Path) -> None:
-    again = write_pictures(tmp_path, 1)
+def test_images_are_the_same_in_every_run(dataset: FileDataset, tmp_path: Path) -> None:
+    again = write_images(tmp_path, 1)
     assert again.pairs[0].image.read_bytes() == dataset.pairs[0].image.read_bytes()
 
 
-def test_the_pillow_pipeline_gives_crops_of_the_picture(dataset: FileDataset) -> None:
+def test_the_pillow_pipeline_gives_crops_of_the_image(dataset: FileDataset) -> None:
     for slot in range(12):
         image_chw, label_hw = PillowCrops(dataset)[Slot(0, slot, slot % 6)]
         assert image_chw.shape == (3, *GEOMETRY.crop)
@@ -41,12 +41,12 @@ def test_the_pillow_pipeline_gives_crops_of_the_picture(dataset: FileDataset) ->
         assert set(label_hw.unique().tolist()) <= {*np.unique(dataset[slot % 6].label_hw), IGNORE}
 
 
-def test_decoding_alone_reads_every_picture_of_the_batch(dataset: FileDataset) -> None:
+def test_decoding_alone_reads_every_image_of_the_batch(dataset: FileDataset) -> None:
     assert Decoder(dataset)[[Slot(0, slot, slot) for slot in range(4)]] == 4
 
 
 def test_ratios_are_relative_to_the_same_number_of_workers() -> None:
-    results = bench_data(pictures=4, batch=2, steps=2, rounds=1, workers=(1, 2))
+    results = bench_data(images=4, batch=2, steps=2, rounds=1, workers=(1, 2))
     assert [(r.name, r.workers) for r in results] == [
         (name, workers) for workers in (1, 2) for name in ("reconet", "decode", "pillow")
     ]

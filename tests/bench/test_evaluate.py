@@ -26,13 +26,13 @@ def test_the_plain_loop_and_ours_say_the_same() -> None:
 
 def test_both_ways_get_the_same_score() -> None:
     (result,) = bench_evaluate(
-        classes=(14,), width=0.25, crop=64, size=(48, 64), pictures=1, rounds=1
+        classes=(14,), width=0.25, crop=64, size=(48, 64), images=1, rounds=1
     )
     assert result.classes == 14
     assert result.seconds > 0
     assert result.speedup == pytest.approx(result.plain_seconds / result.seconds)  # of one round
     assert 0 < result.network_share < 1
-    assert abs(result.miou - result.plain_miou) < 0.5  # of one small picture
+    assert abs(result.miou - result.plain_miou) < 0.5  # of one small image
     assert result.same_pixels > 0.97
     assert result.miou > 3  # it did learn something
 
@@ -40,7 +40,7 @@ def test_both_ways_get_the_same_score() -> None:
 def test_the_verb_prints_figures(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = {"width": 0.25, "crop": 32, "size": (24, 32), "pictures": 1, "rounds": 1}
+    small = {"width": 0.25, "crop": 32, "size": (24, 32), "images": 1, "rounds": 1}
     results = bench_evaluate(classes=(14,), **small)  # type: ignore[arg-type]
     monkeypatch.setattr("reconet.bench.evaluate.bench_evaluate", lambda **_: results)
     assert main(["bench", "evaluate", "--json"]) == 0

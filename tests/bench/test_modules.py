@@ -108,13 +108,13 @@ def test_a_core_that_is_smaller_than_ours_is_named_unless_it_sees_channels_only(
     assert line.endswith("less than RecoNet: forward, forward + backward.")
 
 
-def test_the_plot_is_a_picture(tmp_path: Path) -> None:
+def test_the_plot_is_a_image(tmp_path: Path) -> None:
     path = tmp_path / "cores.png"
     plot_module([measured("reconet", 5, 2), measured("danet", 5, 2)], "title", path)
-    picture = cv2.imread(str(path))
-    assert picture is not None
-    assert picture.shape == (750, 1200, 3)
-    assert picture.std() > 10
+    image = cv2.imread(str(path))
+    assert image is not None
+    assert image.shape == (750, 1200, 3)
+    assert image.std() > 10
 
 
 @pytest.mark.slow

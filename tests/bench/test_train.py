@@ -4,7 +4,7 @@ import reconet.bench.train
 from reconet.bench.train import MODES, bench_train
 
 
-def test_both_precisions_learn_alike_on_the_same_pictures() -> None:
+def test_both_precisions_learn_alike_on_the_same_images() -> None:
     fp32, bf16 = bench_train(backbone="resnet18", size=64, batch=2, steps=4, device="cpu")
     assert (fp32.name, fp32.over_fp32) == ("fp32", 1.0)
     assert bf16.seconds_per_step > 0

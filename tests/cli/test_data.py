@@ -43,7 +43,7 @@ def test_prepare_converts_once_and_then_has_nothing_to_do(
     assert code == 0
     first = json.loads(out)
     assert first["written"] > 0
-    assert all(split["pictures"] > 0 for split in first["splits"].values())
+    assert all(split["images"] > 0 for split in first["splits"].values())
     again = json.loads(run(capsys, *arguments)[1])
     assert again["written"] < first["written"]
     assert again["splits"] == first["splits"]
@@ -72,15 +72,15 @@ def test_check_names_file_value_and_pixels_of_every_mistake(
     wrong = np.zeros((40, 56), np.uint8)
     wrong[:2, :5] = 37
     Image.fromarray(wrong).save(labels[0])
-    picture = tmp_path / "VOCdevkit/VOC2012/JPEGImages" / f"{labels[1].stem}.jpg"
-    picture.write_bytes(picture.read_bytes()[:300])
+    image = tmp_path / "VOCdevkit/VOC2012/JPEGImages" / f"{labels[1].stem}.jpg"
+    image.write_bytes(image.read_bytes()[:300])
     arguments = ["data", "check", "voc12", "--root", str(tmp_path), "--subset", "--json"]
     code, out, _ = run(capsys, *arguments, "--workers", "0", "--split", "train")
     assert code == 1
     problems = {p["name"]: p for p in json.loads(out)["problems"]}
     assert problems[labels[0].stem]["values"] == {"37": 10}
     assert str(labels[0]) in problems[labels[0].stem]["text"]
-    assert str(picture) in problems[labels[1].stem]["text"]
+    assert str(image) in problems[labels[1].stem]["text"]
 
 
 def test_check_proposes_a_label_map_for_masks_of_0_and_255(

@@ -98,13 +98,13 @@ def test_bench_module_measures_what_is_chosen_and_draws_it(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     arguments = ["bench", "module", "--rank=2", "--channels=8", "--size=6x5", "--repeats=1"]
-    picture = tmp_path / "cores.png"
-    more = ["--core=danet", "--core=senet", f"--plot={picture}", "--json"]
+    image = tmp_path / "cores.png"
+    more = ["--core=danet", "--core=senet", f"--plot={image}", "--json"]
     code, out, _ = run(capsys, *arguments, *more)
     assert code == 0
     names = [core["name"] for core in json.loads(out)["cores"]]
     assert names == ["reconet", "reconet, loop", "danet", "senet"]
-    assert picture.stat().st_size > 1000
+    assert image.stat().st_size > 1000
 
 
 def truncated(tmp_path: Path) -> str:
@@ -139,7 +139,7 @@ def other_network(tmp_path: Path) -> str:
         (["cost", "--paper", "--size", "64"], "--paper prints fixed tables"),
         (["cost", "voc12/reconet_r50", "--paper"], "--paper prints fixed tables"),
         (["study", "rank", "--variants", " , ", "--list"], "--variants takes names"),
-        (["export", "runs/a", "--pictures", "8"], "only with --int8: --pictures."),
+        (["export", "runs/a", "--images", "8"], "only with --int8: --images."),
         (["export", "runs/a", "--max-loss", "0"], "only with --int8: --max-loss."),
         (["cost", "--set", "model.options.num_classes=3"], "unknown option of context"),
         (["cost", "--nonsense"], "--nonsense"),

@@ -16,7 +16,7 @@ def test_names_that_look_like_markup_are_printed_as_they_are(
     result = Evaluation(
         dataset="folder",
         split="val",
-        pictures=1,
+        images=1,
         protocol="[whole]",
         step=1,
         figures={"miou": 0.5},

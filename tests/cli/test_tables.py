@@ -20,10 +20,10 @@ RESULT = Export(
     how="OpenVINO int8",
     bytes=3 * 2**19,
     feed=feed(TINY),
-    pictures="4 pictures of a dataset with a long name val",
-    differences=(Difference(pictures=1, size=(64, 64), logits=0.1, labels=0.9999999),),
-    calibrated_on="64 pictures of a dataset with a long name train",
-    scored_on="500 pictures of a dataset with a long name val",
+    images="4 images of a dataset with a long name val",
+    differences=(Difference(images=1, size=(64, 64), logits=0.1, labels=0.9999999),),
+    calibrated_on="64 images of a dataset with a long name train",
+    scored_on="500 images of a dataset with a long name val",
     tries=(Try(kept=(), before=0.559949, after=0.557751),),
 )
 
@@ -38,7 +38,7 @@ def shown(result: Export) -> list[str]:
 
 def test_titles_are_lines_of_their_own_and_the_file_comes_last() -> None:
     lines = shown(RESULT)
-    assert lines[0] == f"OpenVINO int8 against the network, on {RESULT.pictures}"
+    assert lines[0] == f"OpenVINO int8 against the network, on {RESULT.images}"
     title = f"int8, calibrated by {RESULT.calibrated_on}, scored on {RESULT.scored_on}"
     assert title in lines
     assert lines[-2:] == [RESULT.feed, f"{RESULT.path}: 1.50 MiB"]
@@ -52,6 +52,6 @@ def test_figures_are_rounded_so_that_they_add_up() -> None:
     assert ["nothing", "50.00", "50.00", "0.00"] in [line.split() for line in shown(better)]
 
 
-def test_it_says_at_which_size_to_feed_pictures() -> None:
+def test_it_says_at_which_size_to_feed_images() -> None:
     assert "a long side of 64 pixels" in feed(TINY)
     assert "own size" in feed(apply_overrides(TINY, ["eval.relative_to=original"]))

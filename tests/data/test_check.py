@@ -26,7 +26,7 @@ CLASSES = ("wall", "door", "floor")
 def write_folder(
     root: Path, masks: Mapping[str, NDArray[np.uint8]], seed: int = 0
 ) -> Callable[..., list[Dataset]]:
-    """Pictures of noise with these masks, keyed by split/name; returns how to open them."""
+    """Images of noise with these masks, keyed by split/name; returns how to open them."""
     rng = np.random.default_rng(seed)
     for name, mask_hw in masks.items():
         image, mask = root / "images" / f"{name}.png", root / "masks" / f"{name}.png"
@@ -96,8 +96,8 @@ def test_a_sound_dataset_has_no_problem_and_a_right_histogram() -> None:
     assert report.proposals == ()
     (train,) = report.splits
     assert train.pixels_k == (10, 10, 10)
-    assert train.pictures_k == (1, 1, 1)
-    assert (train.pictures, train.labelled, train.broken, train.void_pixels) == (2, 2, 0, 10)
+    assert train.images_k == (1, 1, 1)
+    assert (train.images, train.labelled, train.broken, train.void_pixels) == (2, 2, 0, 10)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_counts_are_compared_with_the_official_ones(count: int, subset: bool, ok
     report = check([replace(SOUND, labels=(mask(0),) * count)], subset=subset, workers=0)
     assert report.ok == ok
     if not ok:
-        assert f"{count} pictures, where there are officially 2" in texts(report)
+        assert f"{count} images, where there are officially 2" in texts(report)
 
 
 def test_labels_outside_the_classes_are_named_with_value_and_pixels() -> None:
@@ -119,9 +119,9 @@ def test_labels_outside_the_classes_are_named_with_value_and_pixels() -> None:
     assert report.splits[0].broken == 1
 
 
-def test_a_label_of_another_size_than_its_picture_is_named() -> None:
+def test_a_label_of_another_size_than_its_image_is_named() -> None:
     report = check([replace(SOUND, image_size=(7, 9))], workers=0)
-    assert "the label of train 0 is 10 x 2 but its picture 9 x 7" in texts(report)
+    assert "the label of train 0 is 10 x 2 but its image 9 x 7" in texts(report)
 
 
 def test_splits_that_must_be_disjoint_are_compared() -> None:
@@ -133,7 +133,7 @@ def test_splits_that_must_be_disjoint_are_compared() -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_what_concerns_all_pictures_is_an_error_and_not_a_report(workers: int) -> None:
+def test_what_concerns_all_images_is_an_error_and_not_a_report(workers: int) -> None:
     broken = replace(SOUND, error=MissingExtraError("data", "reading x.mat"))
     with pytest.raises(MissingExtraError, match=r"pip install 'reconet\[data\]'"):
         check([broken], workers=workers)
@@ -141,7 +141,7 @@ def test_what_concerns_all_pictures_is_an_error_and_not_a_report(workers: int) -
 
 def test_broken_files_are_collected_by_name_and_the_rest_is_counted(tmp_path: Path) -> None:
     opened = write_folder(tmp_path, {f"train/{i}": mask(0, 1, 2) for i in range(6)})
-    (tmp_path / "images/train/1.png").write_bytes(b"no picture")
+    (tmp_path / "images/train/1.png").write_bytes(b"no image")
     Image.fromarray(mask(0, 1)).save(tmp_path / "masks/train/2.png")
     Image.fromarray(mask(0, 1, 37, pixels=10)).save(tmp_path / "masks/train/4.png")
     steps: list[tuple[int, int]] = []
@@ -199,7 +199,7 @@ def test_nothing_is_proposed_without_reason(tmp_path: Path, values: tuple[int, .
     assert check(opened(), workers=0).proposals == ()
 
 
-def test_one_picture_in_two_splits_is_found_and_one_name_for_two_is_allowed(tmp_path: Path) -> None:
+def test_one_image_in_two_splits_is_found_and_one_name_for_two_is_allowed(tmp_path: Path) -> None:
     masks = {"train/a": mask(0, 1), "train/b": mask(0, 1), "val/a": mask(0, 1), "val/b": mask(0, 1)}
     datasets = write_folder(tmp_path, masks)()
     assert check(datasets, workers=0).ok
@@ -223,9 +223,9 @@ def test_a_report_renders_as_rows_and_as_json() -> None:
     assert len(check([SOUND], workers=0).listings()) == 2
 
 
-def test_the_contact_sheet_shows_pictures_labels_and_the_broken_ones(tmp_path: Path) -> None:
+def test_the_contact_sheet_shows_images_labels_and_the_broken_ones(tmp_path: Path) -> None:
     opened = write_folder(tmp_path, {f"train/{i}": mask(0, 1, IGNORE, pixels=30) for i in range(5)})
-    (tmp_path / "images/train/0.png").write_bytes(b"no picture")
+    (tmp_path / "images/train/0.png").write_bytes(b"no image")
     (dataset,) = opened()
     path = tmp_path / "sheets" / "train.png"
     contact_sheet(dataset, path, count=4)

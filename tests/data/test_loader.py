@@ -25,7 +25,7 @@ INFO = DatasetInfo(
 
 @dataclass(frozen=True)
 class Memory:
-    """Noise pictures of different sizes; some of them break in one way or another."""
+    """Noise images of different sizes; some of them break in one way or another."""
 
     count: int = 11
     broken: tuple[int, ...] = ()
@@ -37,7 +37,7 @@ class Memory:
         return self.count
 
     def name(self, index: int) -> str:
-        return f"picture {index}"
+        return f"image {index}"
 
     def __getitem__(self, index: int) -> Sample:
         if index in self.broken:
@@ -81,7 +81,7 @@ def test_a_batch_has_the_promised_shapes_and_types() -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_slot_holds_the_augmented_picture(workers: int) -> None:
+def test_a_slot_holds_the_augmented_image(workers: int) -> None:
     order_n = permutation(11, seed=7, epoch=0)
     for batch in load(steps=2, workers=workers):
         for slot in range(4):
@@ -113,7 +113,7 @@ def test_processes_together_make_the_batches_of_one_slot_by_slot(world: int) -> 
         assert torch.equal(whole.label_bhw, torch.cat([share.label_bhw for share in shares]))
 
 
-def test_an_epoch_takes_no_picture_twice_and_the_next_has_another_order() -> None:
+def test_an_epoch_takes_no_image_twice_and_the_next_has_another_order() -> None:
     names = [batch.names for batch in load(Memory(12))]  # 3 steps per epoch, 6 steps
     first, second = sum(names[:3], ()), sum(names[3:], ())
     assert sorted(first) == sorted(second) == sorted(Memory().name(i) for i in range(12))
@@ -132,7 +132,7 @@ def test_another_seed_gives_another_order_and_other_crops() -> None:
     assert [b.names for b in load()] != [b.names for b in load(seed=8)]
 
 
-def test_one_picture_is_augmented_anew_in_each_step_and_slot() -> None:
+def test_one_image_is_augmented_anew_in_each_step_and_slot() -> None:
     crops = load(Memory(1), batch=1, steps=20)
     assert len({crop.image_bchw.numpy().tobytes() for crop in crops}) == 20
 
@@ -148,20 +148,20 @@ def test_loading_neither_uses_nor_moves_the_global_generators(workers: int) -> N
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_broken_picture_names_itself_in_one_line(workers: int) -> None:
+def test_a_broken_image_names_itself_in_one_line(workers: int) -> None:
     with pytest.raises(DataError) as caught:
         load(Memory(broken=(3,)), workers=workers)
-    assert str(caught.value) == "picture 3: cannot read /data/3.jpg: it is cut off."
+    assert str(caught.value) == "image 3: cannot read /data/3.jpg: it is cut off."
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_skipped_picture_is_void_counted_and_moves_nothing_else(workers: int) -> None:
+def test_a_skipped_image_is_void_counted_and_moves_nothing_else(workers: int) -> None:
     sound, skipping = load(), load(Memory(broken=(3, 8)), on_error="skip", workers=workers)
     reported = 0
     for one, other in zip(sound, skipping, strict=True):
         assert one.names == other.names
         for slot, name in enumerate(one.names):
-            if name in ("picture 3", "picture 8"):
+            if name in ("image 3", "image 8"):
                 assert (other.label_bhw[slot] == IGNORE).all()
                 assert (other.image_bchw[slot].permute(1, 2, 0) == torch.tensor(MEAN_COLOUR)).all()
                 assert any(line.startswith(f"{name}: cannot read /data/") for line in other.skipped)
@@ -217,14 +217,14 @@ def read_names(dataset: Memory, **changes: Any) -> list[str]:
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("world", [1, 2, 3])
-def test_every_picture_is_evaluated_exactly_once_and_in_order(workers: int, world: int) -> None:
+def test_every_image_is_evaluated_exactly_once_and_in_order(workers: int, world: int) -> None:
     shares = [read_names(Memory(), rank=r, world=world, workers=workers) for r in range(world)]
     names = [Memory().name(index) for index in range(11)]
     assert shares == [names[rank::world] for rank in range(world)]
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_pictures_are_evaluated_as_they_are(workers: int) -> None:
+def test_images_are_evaluated_as_they_are(workers: int) -> None:
     for index, sample in enumerate(samples(Memory(3), workers=workers)):
         assert isinstance(sample, Sample)
         assert np.array_equal(sample.image_hwc, Memory()[index].image_hwc)
@@ -233,12 +233,12 @@ def test_pictures_are_evaluated_as_they_are(workers: int) -> None:
 
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("on_error", ["raise", "skip"])
-def test_evaluation_names_a_broken_picture_or_delivers_it_as_skipped(
+def test_evaluation_names_a_broken_image_or_delivers_it_as_skipped(
     workers: int, on_error: OnError
 ) -> None:
     found = samples(Memory(5, broken=(2,)), workers=workers, on_error=on_error)
     if on_error == "raise":
-        with pytest.raises(DataError, match="picture 2: cannot read"):
+        with pytest.raises(DataError, match="image 2: cannot read"):
             list(found)
     else:
         kinds = [type(item) for item in found]

@@ -66,7 +66,7 @@ def shown(image_hwc: Image, window: Window) -> NDArray[np.int64]:
     height=side, width=side, crop_h=small, crop_w=small, base_size=st.integers(1, 800), seed=small
 )
 @settings(max_examples=150, deadline=None)
-def test_any_picture_gives_the_crop_and_only_labels_it_had(
+def test_any_image_gives_the_crop_and_only_labels_it_had(
     height: int, width: int, crop_h: int, crop_w: int, base_size: int, seed: int
 ) -> None:
     sample = noise(height, width)
@@ -86,7 +86,7 @@ def test_any_picture_gives_the_crop_and_only_labels_it_had(
     position=st.floats(0, 1, exclude_max=True),
 )
 @settings(max_examples=500, deadline=None)
-def test_a_window_lies_in_the_picture_and_is_no_larger_than_the_crop_needs(
+def test_a_window_lies_in_the_image_and_is_no_larger_than_the_crop_needs(
     size: int, zoom: float, crop: int, position: float
 ) -> None:
     axis = place(size, zoom, crop, position)
@@ -102,7 +102,7 @@ def test_a_window_lies_in_the_picture_and_is_no_larger_than_the_crop_needs(
 
 @given(height=side, width=side, zoom=st.floats(0.5, 3), seed=small)
 @settings(max_examples=150, deadline=None)
-def test_the_crop_equals_slow_sampling_of_the_whole_picture(
+def test_the_crop_equals_slow_sampling_of_the_whole_image(
     height: int, width: int, zoom: float, seed: int
 ) -> None:
     """Tolerance: 2 of 255 levels, for the fixed-point weights of cv2.resize."""
@@ -184,7 +184,7 @@ def test_labels_take_the_nearest_source_pixel() -> None:
     assert (axis.start + nearest(axis)).tolist() == by_hand
 
 
-def test_the_same_generator_gives_the_same_crop_and_leaves_the_picture_alone() -> None:
+def test_the_same_generator_gives_the_same_crop_and_leaves_the_image_alone() -> None:
     sample, geometry = noise(90, 110), Geometry(crop=(64, 64), base_size=130)
     image_hwc, label_hw = sample.image_hwc.copy(), sample.label_hw.copy()
     sample.image_hwc.flags.writeable = sample.label_hw.flags.writeable = False
@@ -219,7 +219,7 @@ def test_scale_is_uniform_over_its_range_and_relative_to_the_long_side() -> None
     assert np.mean(shortest) == pytest.approx(125 * 0.75, abs=4)
 
 
-def test_every_part_of_a_picture_is_shown() -> None:
+def test_every_part_of_a_image_is_shown() -> None:
     geometry = Geometry(crop=(10, 10), base_size=40, scale=(1, 1))
     rng = np.random.default_rng(0)
     starts = {draw((20, 40), geometry, rng).columns.start for _ in range(500)}
@@ -231,7 +231,7 @@ def test_every_part_of_a_picture_is_shown() -> None:
     assert max(ends) == 40
 
 
-def test_half_of_the_pictures_are_mirrored_and_none_if_not_asked() -> None:
+def test_half_of_the_images_are_mirrored_and_none_if_not_asked() -> None:
     sample = noise(64, 64)
     plain, mirrored = Geometry(crop=(48, 48), flip=False), Geometry(crop=(48, 48), flip=True)
     flipped = 0

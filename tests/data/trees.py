@@ -1,6 +1,6 @@
 """A tiny tree of each dataset, in the format of its official release.
 
-`TREES[name](root)` writes it, and `expected(name, picture)` is the label that a loader must then
+`TREES[name](root)` writes it, and `expected(name, image)` is the label that a loader must then
 give. Where a release needs converting, `make_tree` does that too.
 """
 
@@ -42,7 +42,7 @@ SPLITS: dict[str, dict[str, int]] = {
 }
 
 
-def picture(name: str) -> NDArray[np.uint8]:
+def drawn(name: str) -> NDArray[np.uint8]:
     rng = np.random.default_rng(crc32(name.encode()))
     coarse_hwc = rng.integers(0, 256, (HEIGHT // 8, WIDTH // 8, 3), np.uint8)
     return coarse_hwc.repeat(8, 0).repeat(8, 1)
@@ -59,7 +59,7 @@ def stripes(name: str, classes: int, void: bool = True) -> Label:
 
 
 def expected(dataset: str, name: str) -> Label:
-    """The label that a loader must give for a picture of one of these trees."""
+    """The label that a loader must give for an image of one of these trees."""
     if dataset == "pcontext":
         return stripes(name, 60, void=False)
     if dataset == "pcontext59":
@@ -78,7 +78,7 @@ def make_tree(dataset: str, root: Path) -> None:
 
 def save_jpeg(path: Path, grey: bool = False) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(picture(path.stem)).convert("L" if grey else "RGB").save(path)
+    Image.fromarray(drawn(path.stem)).convert("L" if grey else "RGB").save(path)
 
 
 def save_png(path: Path, array: NDArray[Any], palette: bool = False) -> None:
@@ -107,7 +107,7 @@ def numbered(label_hw: Label, numbers: list[int], void: int) -> NDArray[np.int64
 
 
 def write_voc12(root: Path) -> None:
-    """With SBD beside it, whose lists have a picture of VOC's train and one of its val."""
+    """With SBD beside it, whose lists have an image of VOC's train and one of its val."""
     home, sbd = root / "VOCdevkit/VOC2012", root / "benchmark_RELEASE/dataset"
     train = [f"2007_00000{n}" for n in range(4)]
     val, extra, test = ["2007_000010", "2007_000011"], ["2008_000001", "2008_000002"], ["2009_1"]
@@ -178,7 +178,7 @@ def write_cocostuff(root: Path) -> None:
 
 
 def write_ade20k(root: Path) -> None:
-    """One picture is greyscale, as four are in the release."""
+    """One image is greyscale, as four are in the release."""
     home = root / "ADEChallengeData2016"
     for folder, short, count in (("training", "train", 4), ("validation", "val", 2)):
         for number in range(1, count + 1):
@@ -205,7 +205,7 @@ def write_cityscapes(root: Path) -> None:
     for split, names in (frames | {"test": ["berlin_1"]}).items():
         for name in names:
             stem = f"{split}/{name.split('_')[0]}/{name}"
-            save_png(root / f"leftImg8bit/{stem}_leftImg8bit.png", picture(name))
+            save_png(root / f"leftImg8bit/{stem}_leftImg8bit.png", drawn(name))
             label_hw = numbered(expected("cityscapes", name), numbers, 4).astype(np.uint8)
             label_hw[label_hw == 4] = np.arange(np.sum(label_hw == 4)) % 7  # seven kinds of void
             save_png(root / f"gtFine/{stem}_gtFine_labelIds.png", label_hw)
@@ -264,7 +264,7 @@ def write_camvid(root: Path) -> None:
     for split, count in (("train", 4), ("val", 2), ("test", 2)):
         for number in range(count):
             name = f"0001TP_{split}{number}"
-            save_png(root / f"{split}/{name}.png", picture(name))
+            save_png(root / f"{split}/{name}.png", drawn(name))
             label_hw = expected("camvid", name)
             label_hw[label_hw == VOID] = 11
             save_png(root / f"{split}annot/{name}.png", label_hw)

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from reconet.engine.rundir import read_log
 
-# Seconds for a whole run: 12 steps of 4 pictures, two validations, a checkpoint every third step.
+# Seconds for a whole run: 12 steps of 4 images, two validations, a checkpoint every third step.
 TINY = [
     "--set=data.options.train=16",
     "--set=data.options.val=3",

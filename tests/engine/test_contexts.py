@@ -77,7 +77,7 @@ def test_the_bases_of_emanet_move_and_leave_nothing_behind(batch: Batch) -> None
     assert isinstance(fresh, EMANet)
     assert isinstance(moved, EMANet)
     assert (moved.core.bases_ck - fresh.core.bases_ck).abs().max() > 0.01
-    assert moved.core.seen_pictures == 0
+    assert moved.core.seen_images == 0
     assert not moved.core.bases_ck.requires_grad
 
 

@@ -22,14 +22,14 @@ def warning(monkeypatch: pytest.MonkeyPatch, free: int, *settings: str) -> str |
 
 
 def needed(copies: int) -> int:
-    """Bytes of a step of one picture, with so many copies of the weights."""
+    """Bytes of a step of one image, with so many copies of the weights."""
     recipe = find_recipe("scenes/tiny")
     model = make_state(recipe, 5, WORLD, fresh=True).model
     weights = 4 * sum(p.numel() for p in model.parameters())
     return model_cost(model, recipe.data.crop).training_bytes + copies * weights
 
 
-def test_fewer_pictures_at_once_are_advised_where_that_helps(
+def test_fewer_images_at_once_are_advised_where_that_helps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     text = warning(monkeypatch, needed(3) + 1, "train.batch=4")
@@ -38,7 +38,7 @@ def test_fewer_pictures_at_once_are_advised_where_that_helps(
     assert warning(monkeypatch, 10 * needed(3), "train.batch=4") is None
 
 
-def test_one_picture_at_once_cannot_be_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_image_at_once_cannot_be_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
     text = warning(monkeypatch, 1000, "train.batch=4", "train.micro_batch=1")
     assert text is not None
     assert "may not fit" in text

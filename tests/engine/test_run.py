@@ -135,7 +135,7 @@ def test_a_second_process_in_a_run_is_refused(
         pass
 
 
-def test_a_broken_picture_in_the_middle_names_itself_and_keeps_the_work(
+def test_a_broken_image_in_the_middle_names_itself_and_keeps_the_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_tree("camvid", tmp_path / "data")
@@ -221,14 +221,14 @@ class OneOfTwo(World):
         return value
 
 
-def test_the_bar_of_a_validation_counts_the_pictures_of_this_process(
+def test_the_bar_of_a_validation_counts_the_images_of_this_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[int] = []
 
     @contextmanager
-    def validation(_: Display, pictures: int) -> Iterator[Callable[[], None]]:
-        told.append(pictures)
+    def validation(_: Display, images: int) -> Iterator[Callable[[], None]]:
+        told.append(images)
         yield lambda: told.append(-1)
 
     monkeypatch.setattr(Display, "validation", validation)
@@ -283,7 +283,7 @@ def test_an_unwritable_place_is_said_before_training(
         (["--set=data.train_split=trian"], "Did you mean 'train'?"),
         (["--set=train.init_from=nowhere"], "nowhere"),
         (["--set=train.precision=fp16"], "needs a GPU"),
-        (["--set=train.batch=3000"], "needs at least as many pictures"),
+        (["--set=train.batch=3000"], "needs at least as many images"),
         (["--device=cuda:7"], "no device 'cuda:7'"),
         (["--out=/proc/nowhere/run"], "/proc/nowhere/run"),
     ],
@@ -326,7 +326,7 @@ def test_the_lock_is_for_one_process_at_a_time(tmp_path: Path) -> None:
         pass
 
 
-def test_the_sheet_of_predictions_is_a_picture(
+def test_the_sheet_of_predictions_is_a_image(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(capsys, "train", "scenes/tiny", f"--out={tmp_path / 'run'}", *TINY)[0] == 0

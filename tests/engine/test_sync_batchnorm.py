@@ -11,7 +11,7 @@ from reconet.engine.sync_batchnorm import SyncBatchNorm, synchronise_batchnorm
 from reconet.models.layers import PooledBN
 from reconet.system.distributed import World
 
-SHARES = (3, 1)  # pictures of each process: not the same number
+SHARES = (3, 1)  # images of each process: not the same number
 
 
 def batch() -> tuple[Tensor, Tensor]:
@@ -21,7 +21,7 @@ def batch() -> tuple[Tensor, Tensor]:
 
 
 def one_cell_each() -> Tensor:
-    """A picture for each of two processes, pooled to one cell."""
+    """An image for each of two processes, pooled to one cell."""
     return torch.randn(2, 6, 1, 1, generator=torch.Generator().manual_seed(1))
 
 

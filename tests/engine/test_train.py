@@ -14,8 +14,9 @@ from reconet.engine.optim import Ema, make_optimizer, set_lr
 from reconet.engine.setup import make_state, total_steps
 from reconet.engine.train import State, seed_step, train
 from reconet.errors import CheckpointError, RecipeError, TrainingError
+from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import build_model
-from reconet.models.trained import load_trained, put_weights, save_trained
+from reconet.models.trained import TrainedNetwork, load_trained, put_weights, save_trained
 from reconet.recipes import find_recipe
 from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
@@ -107,7 +108,7 @@ def test_losses_of_contexts_are_those_of_their_parts(context: str) -> None:
     assert own == pytest.approx([own[0]] * 3, rel=1e-5)
 
 
-def test_a_loss_that_is_no_number_stops_with_step_rate_and_pictures() -> None:
+def test_a_loss_that_is_no_number_stops_with_step_rate_and_images() -> None:
     chosen = recipe()
     state = state_of(chosen)
     before = {k: v.clone() for k, v in state.model.named_parameters()}
@@ -204,12 +205,16 @@ def test_a_damaged_or_foreign_checkpoint_is_refused(tmp_path: Path, damage: str)
 def saved(tmp_path: Path, chosen: Recipe) -> Path:
     save_trained(
         tmp_path / "best.safetensors",
-        state_of(chosen).model,
-        chosen,
-        classes=tuple("abcde"),
-        palette=tuple((i, i, i) for i in range(CLASSES)),
-        step=7,
-        score={"miou": 0.5},
+        TrainedNetwork(
+            model=state_of(chosen).model,
+            info=NetworkInfo(
+                recipe=chosen,
+                classes=tuple("abcde"),
+                palette=tuple((i, i, i) for i in range(CLASSES)),
+                step=7,
+                score={"miou": 0.5},
+            ),
+        ),
     )
     return tmp_path
 
@@ -217,8 +222,12 @@ def saved(tmp_path: Path, chosen: Recipe) -> Path:
 def test_a_trained_network_comes_back_with_all_that_it_needs(tmp_path: Path) -> None:
     chosen = recipe("model.rank=3")
     trained = load_trained(saved(tmp_path, chosen))
-    assert (trained.recipe, trained.classes, trained.step) == (chosen, tuple("abcde"), 7)
-    assert trained.score == {"miou": 0.5}
+    assert (trained.info.recipe, trained.info.classes, trained.info.step) == (
+        chosen,
+        tuple("abcde"),
+        7,
+    )
+    assert trained.info.score == {"miou": 0.5}
     expected = state_of(chosen).model.eval()
     image_bchw = torch.rand(1, 3, 64, 64)
     assert torch.equal(trained.model(image_bchw).main_bkhw, expected(image_bchw).main_bkhw)
@@ -265,7 +274,7 @@ def test_init_from_refuses_a_network_of_another_size(tmp_path: Path) -> None:
 def test_steps_are_those_of_the_epochs_or_as_they_are_given() -> None:
     assert total_steps(recipe("train.epochs=3", "train.batch=4"), 11) == 6
     assert total_steps(recipe("train.steps=5"), 11) == 5
-    with pytest.raises(RecipeError, match="needs at least as many pictures"):
+    with pytest.raises(RecipeError, match="needs at least as many images"):
         total_steps(recipe("train.batch=12"), 11)
 
 

@@ -17,8 +17,9 @@ from reconet.errors import DataError
 from reconet.evaluation.evaluate import evaluate, evaluate_run
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import labels
+from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import build_model
-from reconet.models.trained import save_trained
+from reconet.models.trained import TrainedNetwork, save_trained
 from reconet.recipes import find_recipe
 from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
@@ -51,12 +52,16 @@ def trained_on(
     path = directory / "net.safetensors"
     save_trained(
         path,
-        model.eval(),
-        recipe,
-        classes=classes or info.classes,
-        palette=info.palette[: len(classes or info.classes)],
-        step=7,
-        score={},
+        TrainedNetwork(
+            model=model.eval(),
+            info=NetworkInfo(
+                recipe=recipe,
+                classes=classes or info.classes,
+                palette=info.palette[: len(classes or info.classes)],
+                step=7,
+                score={},
+            ),
+        ),
     )
     return path, recipe
 
@@ -72,7 +77,7 @@ def ask(capsys: pytest.CaptureFixture[str], *arguments: object) -> Answer:
     return code, *capsys.readouterr()
 
 
-def test_the_matrix_is_that_of_scikit_learn_over_all_pictures(tmp_path: Path) -> None:
+def test_the_matrix_is_that_of_scikit_learn_over_all_images(tmp_path: Path) -> None:
     path, recipe = trained_on("camvid", tmp_path)
     result = evaluate_run(path, device="cpu")
     assert result is not None
@@ -119,12 +124,12 @@ def test_the_protocol_stands_beside_the_score(
     code, out, err = ask(capsys, run, "--scales", "0.75,1.5", "--flip", "--mode", "whole")
     assert (code, err) == (0, "")
     assert "mIoU" in out
-    assert "whole pictures" in out
+    assert "whole images" in out
     assert "scale 0.75, 1.5 of a long side of 48; with mirror images; mean of softmax" in out
     _, out, _ = ask(capsys, run, "--relative-to", "original", "--json")
     values = json.loads(out)
     assert "windows of 32 x 32" in values["protocol"]
-    assert "picture's own size" in values["protocol"]
+    assert "image's own size" in values["protocol"]
     assert values["step"] == 7
     assert list(values["iou"]) == list(DATASETS["scenes"].info.classes)
 
@@ -144,7 +149,7 @@ def test_one_and_two_processes_print_the_same(run: Path) -> None:
     arguments = ["reconet", "evaluate", str(run), "--json", "--flip", "--device=cpu"]
     one, two = finish(start(arguments)), finish(start(arguments, processes=2))
     assert one[0] == two[0] == 0, one[2] + two[2]
-    assert json.loads(one[1])["pictures"] == 8
+    assert json.loads(one[1])["images"] == 8
     assert one[1] == two[1]
 
 
@@ -236,7 +241,7 @@ def test_a_wrong_network_is_one_line(
     assert message in err
 
 
-def test_no_pictures_is_an_error_and_not_a_score() -> None:
+def test_no_images_is_an_error_and_not_a_score() -> None:
     recipe = find_recipe("scenes/tiny")
     empty = FileDataset(
         info=DATASETS["camvid"].info,
@@ -244,5 +249,5 @@ def test_no_pictures_is_an_error_and_not_a_score() -> None:
         pairs=[],
         read_label=lambda path: np.zeros((1, 1), np.uint8),
     )
-    with pytest.raises(DataError, match="camvid has no pictures in split 'val'"):
+    with pytest.raises(DataError, match="camvid has no images in split 'val'"):
         evaluate(build_model(recipe, 11), empty, ALONE)

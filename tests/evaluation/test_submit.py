@@ -39,7 +39,7 @@ def files(root: Path) -> list[str]:
     return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file())
 
 
-def test_voc_gets_indexed_pictures_with_its_colours(tmp_path: Path) -> None:
+def test_voc_gets_indexed_images_with_its_colours(tmp_path: Path) -> None:
     sent, names = submitted("voc12", tmp_path)
     folder = "results/VOC2012/Segmentation/comp6_test_cls"
     assert sent == tmp_path / "out" / folder
@@ -80,7 +80,7 @@ def test_other_datasets_have_no_server(tmp_path: Path) -> None:
         open_submission("camvid", "test", tmp_path)
 
 
-def test_a_place_that_cannot_be_is_told_before_the_first_picture(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_is_told_before_the_first_image(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match=r"--submit names a folder; .*file is a file"):
         open_submission("voc12", "test", tmp_path / "file")

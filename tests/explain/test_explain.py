@@ -13,7 +13,7 @@ from torch import Tensor
 
 from reconet.cli import main
 from reconet.errors import DataError, OutputError, RecipeError
-from reconet.explain import explain_picture, parse_point, ranks, side_by_side
+from reconet.explain import explain_image, parse_point, ranks, side_by_side
 from reconet.explain.other import LOOKS, look
 from reconet.explain.page import nearly_constant
 from reconet.explain.source import find, folder_name
@@ -21,8 +21,9 @@ from reconet.inference.predictor import Predictor
 from reconet.inference.windows import whole_image
 from reconet.models.context.reconet import Factors
 from reconet.models.decompose import look_inside, reconstruction
+from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import Segmenter, build_model, create_model
-from reconet.models.trained import load_trained, save_trained
+from reconet.models.trained import TrainedNetwork, load_trained, save_trained
 from reconet.recipes import find_recipe as find_recipe
 from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
@@ -54,12 +55,12 @@ def make_run(directory: Path, *settings: str, name: str = "class") -> Path:
     classes = info.classes if name == "class" else tuple(name for _ in info.classes)
     save_trained(
         directory / BEST,
-        model,
-        recipe,
-        classes=classes,
-        palette=info.palette,
-        step=7,
-        score={},
+        TrainedNetwork(
+            model=model,
+            info=NetworkInfo(
+                recipe=recipe, classes=classes, palette=info.palette, step=7, score={}
+            ),
+        ),
     )
     return directory
 
@@ -206,14 +207,14 @@ def test_the_verb_writes_figures_and_a_page_that_asks_nobody(
 def test_a_folder_that_is_no_explanation_is_left_as_it_is(run: Path, tmp_path: Path) -> None:
     (tmp_path / "figure.png").write_text("mine")
     with pytest.raises(OutputError, match="is there and holds other things"):
-        explain_picture(run, "val:1", out=tmp_path)
+        explain_image(run, "val:1", out=tmp_path)
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
 
 
 def test_the_verb_says_in_two_lines_what_it_found(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    result = explain_picture(run, "val:1", out=tmp_path)
+    result = explain_image(run, "val:1", out=tmp_path)
     assert main(["explain", str(run), "val:1", "--out", str(tmp_path)]) == 0
     said, alive, path = capsys.readouterr().out.splitlines()
     assert f"{100 * result.values['right']:.1f} % of the labelled pixels are right" in said
@@ -256,7 +257,7 @@ def test_what_cannot_be_looked_into_is_explained(run: Path) -> None:
 def test_a_nearly_constant_attention_is_called_so_and_a_lively_one_is_not(run: Path) -> None:
     trained = load_trained(run)
     image_hwc = np.random.default_rng(0).integers(0, 256, (64, 80, 3), np.uint8)
-    inside = look_inside(trained.model, whole_image(image_hwc, trained.recipe))
+    inside = look_inside(trained.model, whole_image(image_hwc, trained.info.recipe))
     anatomy = ranks.anatomy(inside, (0,))
     for spread, said in [(0.01, True), (0.5, False)]:
         liveness = anatomy.liveness._replace(attention_spread=spread, lambda_spread=1.0)
@@ -266,12 +267,12 @@ def test_a_nearly_constant_attention_is_called_so_and_a_lively_one_is_not(run: P
 
 def test_names_from_elsewhere_cannot_become_markup(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", name=f"{EVIL} $x")
-    file = tmp_path / "<b>picture.png"
+    file = tmp_path / "<b>image.png"
     Pillow.fromarray(np.full((40, 50, 3), 90, np.uint8)).save(file)
-    result = explain_picture(run, str(file), out=tmp_path / "out")
+    result = explain_image(run, str(file), out=tmp_path / "out")
     text = (result.directory / "explain.html").read_text()
     assert "<script>" not in text
-    assert "<b>picture" not in text
+    assert "<b>image" not in text
     assert "&lt;script&gt;" in text
 
 
@@ -288,13 +289,13 @@ def test_another_context_shows_the_attention_that_it_has(
         assert f"{option}" in capsys.readouterr().err
 
 
-def test_a_picture_is_shown_whole_at_base_size() -> None:
+def test_a_image_is_shown_whole_at_base_size() -> None:
     recipe = find_recipe("scenes/tiny")  # base_size 64
     image = np.random.default_rng(0).integers(0, 256, (30, 128, 3), np.uint8)
     assert whole_image(image, recipe).shape == (1, 3, 15, 64)
 
 
-def test_pictures_of_the_dataset_are_found_by_number_and_by_name() -> None:
+def test_images_of_the_dataset_are_found_by_number_and_by_name() -> None:
     recipe = find_recipe("scenes/tiny")
     from reconet.data import open_dataset
 
@@ -309,8 +310,8 @@ def test_pictures_of_the_dataset_are_found_by_number_and_by_name() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["val:99"], "has pictures 0 to 7, got 99"),
-        (["val:nothing"], "has no picture 'nothing'"),
+        (["val:99"], "has images 0 to 7, got 99"),
+        (["val:nothing"], "has no image 'nothing'"),
         (["vale:1"], "unknown split of scenes 'vale'"),
         (["no-such-file.jpg"], "no-such-file.jpg"),
         (["val:1", "--ranks", "9"], "from 1 to the network's rank 4, got 9"),
@@ -336,4 +337,4 @@ def test_points_are_parts_of_width_and_height() -> None:
 
 def test_a_name_with_slashes_becomes_one_folder() -> None:
     assert folder_name("city/a b:c.1") == "city_a_b_c.1"
-    assert folder_name("../..") == "picture"
+    assert folder_name("../..") == "image"

@@ -32,7 +32,7 @@ from reconet.evaluation.evaluate import evaluate_run
 from reconet.export import export
 from reconet.export.check import Difference, refuse
 from reconet.export.graph import NOT_IN_ONNX, pooled, trace
-from reconet.export.pictures import of_recipe
+from reconet.export.images import of_recipe
 from reconet.export.write import FORMATS, as_openvino, save_openvino
 from reconet.inference.backends import LABELS, LOGITS, RUNTIMES, open_file
 from reconet.inference.backends.program_file import TRUST
@@ -66,12 +66,12 @@ def exported(run: Path, program: ExportedProgram) -> dict[str, Path]:
         patch.setattr("reconet.export.trace", lambda model, output_stride: program)
         paths = {name: export(run, format=name).path for name in ("onnx", "torch")}
     paths["openvino"] = run / "model.xml"
-    about = open_file(paths["onnx"]).about
-    save_openvino(as_openvino(onnx.load(paths["onnx"])), about, paths["openvino"])
+    info = open_file(paths["onnx"]).info
+    save_openvino(as_openvino(onnx.load(paths["onnx"])), info, paths["openvino"])
     return paths
 
 
-def pictures(*shape: int) -> torch.Tensor:
+def random_image(*shape: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(1)
     return torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
 
@@ -82,7 +82,7 @@ def test_an_export_computes_what_the_network_does(
     run: Path, exported: dict[str, Path], name: str, shape: tuple[int, ...]
 ) -> None:
     model = load_trained(run).model
-    image_bchw = pictures(*shape)
+    image_bchw = random_image(*shape)
     opened = open_file(exported[name], (LABELS, LOGITS), trusted=True)
     label_bhw, logits_bkij = opened(image_bchw)
     with torch.no_grad():
@@ -98,16 +98,16 @@ def test_an_export_knows_its_classes_colours_recipe_and_score(
 ) -> None:
     trained = load_trained(run)
     for path in exported.values():
-        about = open_file(path, trusted=True).about
-        assert about.classes == CLASSES
-        assert about.palette == trained.palette
-        assert about.recipe == trained.recipe
-        assert (about.step, about.score) == (7, {"miou": 0.5})
+        info = open_file(path, trusted=True).info
+        assert info.network.classes == CLASSES
+        assert info.network.palette == trained.info.palette
+        assert info.network.recipe == trained.info.recipe
+        assert (info.network.step, info.network.score) == (7, {"miou": 0.5})
 
 
 def test_onnx_needs_nothing_of_ours(exported: dict[str, Path]) -> None:
     session = onnxruntime.InferenceSession(exported["onnx"])
-    image_bchw = pictures(1, 3, 50, 70).numpy()
+    image_bchw = random_image(1, 3, 50, 70).numpy()
     (label_bhw,) = session.run(["labels"], {"image": image_bchw})
     assert (label_bhw.shape, label_bhw.dtype) == ((1, 50, 70), np.uint8)
     texts = session.get_modelmeta().custom_metadata_map
@@ -138,7 +138,7 @@ def test_the_program_in_the_docs_says_nearly_what_predictor_says(
 def test_predictor_and_evaluate_take_an_export(
     run: Path, exported: dict[str, Path], name: str
 ) -> None:
-    image_hwc = pictures(60, 90, 3).numpy()
+    image_hwc = random_image(60, 90, 3).numpy()
     ours = Predictor.from_run(run, device="cpu")(image_hwc)
     theirs = Predictor.from_run(exported[name], device="cpu")(image_hwc)
     assert (ours.label_hw == theirs.label_hw).mean() > 0.999
@@ -173,10 +173,10 @@ def test_an_onnx_file_cannot_read_other_files(exported: dict[str, Path], tmp_pat
 
 
 @pytest.mark.parametrize("name", ["onnx", "openvino"])
-def test_a_picture_that_is_too_small_is_one_line(exported: dict[str, Path], name: str) -> None:
+def test_a_image_that_is_too_small_is_one_line(exported: dict[str, Path], name: str) -> None:
     with pytest.raises(DataError, match="at least 17 x 17 pixels, got 40 x 16"):
-        open_file(exported[name])(pictures(1, 3, 16, 40))
-    with pytest.raises(DataError, match="RGB pictures of 8 bits"):
+        open_file(exported[name])(random_image(1, 3, 16, 40))
+    with pytest.raises(DataError, match="RGB images of 8 bits"):
         open_file(exported[name])(torch.zeros(1, 3, 40, 40))
 
 
@@ -200,7 +200,7 @@ def test_a_wrong_option_is_one_line(
 ) -> None:
     (tmp_path / "EMPTY").mkdir()
     (tmp_path / "TEXT").mkdir()
-    (tmp_path / "TEXT" / "a.txt").write_text("no picture")
+    (tmp_path / "TEXT" / "a.txt").write_text("no image")
     places = [str(tmp_path / word) if word in ("EMPTY", "TEXT") else word for word in arguments]
     assert main(["export", str(run), *places]) == 2
     err = capsys.readouterr().err
@@ -316,11 +316,11 @@ def test_an_export_that_cannot_be_run_says_so_in_one_line(exported: dict[str, Pa
 
 
 def test_an_export_that_disagrees_is_an_error() -> None:
-    good = Difference(pictures=1, size=(64, 64), logits=1e-6, labels=1.0)
+    good = Difference(images=1, size=(64, 64), logits=1e-6, labels=1.0)
     refuse(Path("a.onnx"), [good])
     for bad in (
-        Difference(pictures=1, size=(8, 9), logits=2e-3, labels=1.0),
-        Difference(pictures=1, size=(8, 9), logits=1e-6, labels=0.99),
+        Difference(images=1, size=(8, 9), logits=2e-3, labels=1.0),
+        Difference(images=1, size=(8, 9), logits=1e-6, labels=0.99),
     ):
         with pytest.raises(ExportError, match="does not compute what its network does: 1 x 8 x 9"):
             refuse(Path("a.onnx"), [good, bad])
@@ -356,7 +356,7 @@ def test_an_export_that_cannot_be_put_in_its_place_is_told_before_the_tracing(
 
 def test_a_dataset_that_is_here_but_wrong_is_not_taken_for_absent(tmp_path: Path) -> None:
     """Else int8 would not be judged, and nobody would know why."""
-    recipe = load_trained(tiny_run(tmp_path, "reconet", "data.options.trees=1")).recipe
+    recipe = load_trained(tiny_run(tmp_path, "reconet", "data.options.trees=1")).info.recipe
     with pytest.raises(ReconetError, match="trees"):
         of_recipe(recipe, "val", None, 4)
     make_tree("camvid", tmp_path / "camvid")
@@ -367,7 +367,7 @@ def test_a_dataset_that_is_here_but_wrong_is_not_taken_for_absent(tmp_path: Path
 
 
 @pytest.mark.parametrize("root", [None, "/no/such/place"])
-def test_where_the_dataset_is_not_here_pictures_are_generated(
+def test_where_the_dataset_is_not_here_images_are_generated(
     root: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("RECONET_DATA", raising=False)
@@ -375,7 +375,7 @@ def test_where_the_dataset_is_not_here_pictures_are_generated(
     data = recipe.data.model_copy(update={"root": root and Path(root), "crop": (64, 64)})
     elsewhere = recipe.model_copy(update={"data": data})
     found = of_recipe(elsewhere, "val", None, 2)
-    assert found.source == "2 generated pictures (voc12 is not here)"
+    assert found.source == "2 generated images (voc12 is not here)"
     with pytest.raises(AbsentError):
         of_recipe(elsewhere, "val", Path("/no/such/place"), 2)
 
@@ -388,7 +388,7 @@ def test_pooling_as_products_is_adaptive_pooling(size: tuple[int, int], bins: in
 
 
 def test_a_context_that_a_format_cannot_express_says_why(tmp_path: Path) -> None:
-    with pytest.raises(ExportError, match="dmnet cannot be written as onnx: each picture has"):
+    with pytest.raises(ExportError, match="dmnet cannot be written as onnx: each image has"):
         export(tiny_run(tmp_path, "dmnet"), format="onnx")
 
 
@@ -397,9 +397,9 @@ def test_int8_is_scored_and_says_how_it_was_made(
 ) -> None:
     folder = tmp_path / "photos"
     for number in range(2):
-        label_hw = pictures(40, 70).numpy() // (number + 1)
+        label_hw = random_image(40, 70).numpy() // (number + 1)
         write_index(folder / f"{number}.png", label_hw, tuple((i, i // 2, 9) for i in range(256)))
-    (folder / "broken.png").write_text("no picture")
+    (folder / "broken.png").write_text("no image")
     out = tmp_path / "net.xml"
     arguments = ["--format=openvino", "--int8", "--calibrate", str(folder), "--out", str(out)]
     code = main(["export", str(run), *arguments, "--score-on=3", "--max-loss=100", "--json"])
@@ -408,15 +408,15 @@ def test_int8_is_scored_and_says_how_it_was_made(
     assert "left out" in printed.err
     assert "broken.png" in printed.err
     said = json.loads(printed.out)
-    assert said["pictures"] == "3 pictures of scenes val"
+    assert said["images"] == "3 images of scenes val"
     assert said["bytes"] == out.stat().st_size + out.with_suffix(".bin").stat().st_size
-    assert said["scored_on"] == "3 pictures of scenes val"
-    assert said["calibrated_on"] == f"2 pictures of {folder}"
+    assert said["scored_on"] == "3 images of scenes val"
+    assert said["calibrated_on"] == f"2 images of {folder}"
     (first,) = said["tries"]
     assert first["kept"] == []
-    about = open_file(out).about
-    assert about.precision == "int8"
-    assert about.int8["after"] == pytest.approx(first["after"])
+    info = open_file(out).info
+    assert info.precision == "int8"
+    assert info.int8["after"] == pytest.approx(first["after"])
     assert "i8" in out.read_text()
 
 

@@ -1,4 +1,4 @@
-"""int8: the search for what to keep in fp32, with networks that are only names; its pictures."""
+"""int8: the search for what to keep in fp32, with networks that are only names; its images."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -11,8 +11,8 @@ from reconet.data import open_dataset
 from reconet.data.images.read import write_index
 from reconet.errors import DataError
 from reconet.export.graph import trace
+from reconet.export.images import from_dataset, from_folder, readable, windows_of
 from reconet.export.int8 import KEPT, calibration, quantise, search
-from reconet.export.pictures import from_dataset, from_folder, readable, windows_of
 from reconet.export.write import as_onnx
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import labels
@@ -60,13 +60,13 @@ def test_calibration_shows_what_the_protocol_shows() -> None:
 
 
 def test_a_photo_that_cannot_be_read_is_left_out_with_a_note(tmp_path: Path) -> None:
-    (tmp_path / "a.png").write_text("no picture")
+    (tmp_path / "a.png").write_text("no image")
     notes: list[str] = []
-    with pytest.raises(DataError, match="none of the 1 pictures of"):
+    with pytest.raises(DataError, match="none of the 1 images of"):
         readable(from_folder(tmp_path, 9), notes.append)
     write_index(tmp_path / "b.png", np.zeros((20, 30), np.uint8), ((1, 2, 3),))
     found = readable(from_folder(tmp_path, 9), notes.append)
-    assert found.source == f"1 pictures of {tmp_path}"
+    assert found.source == f"1 images of {tmp_path}"
     assert [image_hwc.shape for image_hwc in found] == [(20, 30, 3)]
     assert len(notes) == 2
     assert all("a.png" in note for note in notes)
@@ -76,7 +76,7 @@ def test_a_photo_that_cannot_be_read_is_left_out_with_a_note(tmp_path: Path) -> 
 def test_what_is_kept_in_fp32_is_not_quantised(tmp_path: Path) -> None:
     """The names of modules in KEPT are found in the graph: each try quantises less."""
     trained = load_trained(tiny_run(tmp_path))
-    proto = as_onnx(trace(trained.model, output_stride=trained.recipe.model.output_stride))
+    proto = as_onnx(trace(trained.model, output_stride=trained.info.recipe.model.output_stride))
     windows = [np.random.default_rng(0).integers(0, 256, (1, 3, 64, 64), np.uint8)]
     counts = []
     for kept in KEPT:

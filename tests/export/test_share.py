@@ -15,7 +15,7 @@ from reconet.export.share import CARD, OF_A_RUN, card, push_folder, write_folder
 from reconet.inference.predictor import Predictor
 from reconet.inference.protocol import Protocol
 from reconet.models.hub import find_shared
-from reconet.models.trained import load_trained, save_again
+from reconet.models.trained import load_trained, save_trained
 from reconet.system.run_files import BEST, LAST, LOG, RECIPE, SHEET
 from tests.export.trained import tiny_run
 
@@ -56,14 +56,16 @@ def test_the_card_says_what_the_network_is(
 def test_only_scores_are_shown_as_scores_and_with_their_protocol(run: Path) -> None:
     trained = load_trained(run)
     score = {"miou": 0.25, "effective_rank": 1.66, "lambda_spread": 0.00013}
-    text = card(replace(trained, score=score), "A title", None, pictures=False)
+    text = card(
+        replace(trained, info=replace(trained.info, score=score)), "A title", None, images=False
+    )
     index = next(line for line in text.splitlines() if line.startswith("model-index: "))
     assert "miou" in index
     assert "effective_rank" not in index
     assert "| mIoU | 25.00 |" in text
     assert "| effective" not in text
     assert "effective rank 1.66, lambda spread 0.00013." in text
-    assert f"as validated in training: {Protocol.in_training(trained.recipe.data)}." in text
+    assert f"as validated in training: {Protocol.in_training(trained.info.recipe.data)}." in text
 
 
 def test_where_the_owner_keeps_files_stays_private(tmp_path: Path) -> None:
@@ -71,11 +73,11 @@ def test_where_the_owner_keeps_files_stays_private(tmp_path: Path) -> None:
     places += ["data.options.train=8", "model.options={}"]
     run = tiny_run(tmp_path / "run", "reconet", *places)
     trained = load_trained(run)
-    model = trained.recipe.model.model_copy(update={"weights": "/home/me/secret/resnet.pth"})
-    recipe = trained.recipe.model_copy(update={"model": model})
-    save_again(run / BEST, replace(trained, recipe=recipe))
+    model = trained.info.recipe.model.model_copy(update={"weights": "/home/me/secret/resnet.pth"})
+    recipe = trained.info.recipe.model_copy(update={"model": model})
+    save_trained(run / BEST, replace(trained, info=replace(trained.info, recipe=recipe)))
     folder = write_folder(run, tmp_path / "shared")
-    assert load_trained(folder).recipe.data.root is None
+    assert load_trained(folder).info.recipe.data.root is None
     for path in folder.iterdir():
         assert b"secret" not in path.read_bytes(), path.name
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import torch
 
 from reconet.data.scenes.generate import CLASSES, PALETTE
+from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import build_model
-from reconet.models.trained import save_trained
+from reconet.models.trained import TrainedNetwork, save_trained
 from reconet.recipes import find_recipe
 from reconet.recipes.overrides import apply_overrides
 from reconet.system.run_files import BEST
@@ -19,11 +20,11 @@ def tiny_run(directory: Path, context: str = "reconet", *settings: str) -> Path:
     torch.nn.init.normal_(model.classify.weight, std=1)
     save_trained(
         directory / BEST,
-        model,
-        recipe,
-        classes=CLASSES,
-        palette=PALETTE,
-        step=7,
-        score={"miou": 0.5},
+        TrainedNetwork(
+            model=model,
+            info=NetworkInfo(
+                recipe=recipe, classes=CLASSES, palette=PALETTE, step=7, score={"miou": 0.5}
+            ),
+        ),
     )
     return directory

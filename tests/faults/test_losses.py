@@ -1,4 +1,4 @@
-"""Full disks, vanishing pictures, dying workers: one line, and the work so far is kept."""
+"""Full disks, vanishing images, dying workers: one line, and the work so far is kept."""
 
 import os
 import subprocess
@@ -71,13 +71,13 @@ def test_a_worker_that_dies_costs_nothing(
     more = ["--set=data.workers=1", "--set=train.save_every=100"]
     directory = tmp_path / "run"
     result = zygote.run(arguments(directory, *more), fault=("worker", 14))
-    assert_one_line(result, "worker process that reads pictures died")
+    assert_one_line(result, "worker process that reads images died")
     assert isinstance(last(directory)["step"], int)
     assert zygote.run(arguments(directory, *more)).code == 0
     assert_same_run(straight[0], directory)
 
 
-# Of 2 pictures in each of two validations.
+# Of 2 images in each of two validations.
 @pytest.mark.parametrize("reading", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_a_validation_that_failed_is_made_up_for(
     zygote: Zygote, straight: Straight, tmp_path: Path, reading: int
@@ -85,25 +85,25 @@ def test_a_validation_that_failed_is_made_up_for(
     more = ["--set=train.save_every=100"]
     directory = tmp_path / "run"
     result = zygote.run(arguments(directory, *more), fault=("validation", reading))
-    assert_one_line(result, "a picture is gone")
+    assert_one_line(result, "an image is gone")
     assert last(directory)["step"] == (3 if reading == 2 else 6), "no step is lost"
     assert zygote.run(arguments(directory, *more)).code == 0
     assert_same_run(straight[0], directory)
 
 
-def test_a_picture_that_vanishes_names_itself_and_keeps_the_work(
+def test_a_image_that_vanishes_names_itself_and_keeps_the_work(
     zygote: Zygote, tmp_path: Path
 ) -> None:
     make_tree("camvid", tmp_path / "data")
     words = ["train", "folder/reconet", *TINY, f"--set=data.root={tmp_path / 'data'}", "--resume"]
     words += ["--set=data.name=camvid", "--set=train.steps=4", f"--out={tmp_path / 'run'}"]
-    result = zygote.run(words, fault=("vanish", 6))  # two pictures a step
+    result = zygote.run(words, fault=("vanish", 6))  # two images a step
     assert_one_line(result, "no such file or directory")
     assert last(tmp_path / "run")["step"] == 2
 
 
 class OtherFails(World):
-    """Two processes, of which the other one has met a picture that it cannot read."""
+    """Two processes, of which the other one has met an image that it cannot read."""
 
     def total(self, value: torch.Tensor) -> torch.Tensor:
         return value + 1
@@ -112,7 +112,7 @@ class OtherFails(World):
         return [value, "b.jpg is broken."]
 
 
-def test_a_picture_that_another_process_cannot_read_ends_this_one_too() -> None:
+def test_a_image_that_another_process_cannot_read_ends_this_one_too() -> None:
     world = OtherFails(rank=0, size=2, device=torch.device("cpu"))
     batch = Batch(0, torch.zeros(1, 3, 4, 4), torch.zeros(1, 4, 4), ("a",), ())
     with pytest.raises(DataError, match=r"b\.jpg"):
@@ -120,7 +120,7 @@ def test_a_picture_that_another_process_cannot_read_ends_this_one_too() -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_end_together_when_one_meets_a_broken_picture(tmp_path: Path) -> None:
+def test_two_processes_end_together_when_one_meets_a_broken_image(tmp_path: Path) -> None:
     make_tree("camvid", tmp_path / "data")
     broken = sorted((tmp_path / "data").rglob("train/*.png"))[1]
     broken.write_bytes(broken.read_bytes()[:200])

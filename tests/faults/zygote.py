@@ -111,7 +111,7 @@ def worker_dies(number: int) -> None:
 
 
 def validation_fails(number: int) -> None:
-    call = nth(number, lambda: fail("a picture is gone"))
+    call = nth(number, lambda: fail("an image is gone"))
     real = reconet.data.scenes.dataset.ScenesDataset.__getitem__
 
     def read(self: reconet.data.scenes.dataset.ScenesDataset, index: int) -> Any:
@@ -127,7 +127,7 @@ def fail(text: str) -> None:
 
 
 def vanish(number: int) -> None:
-    """The `number`-th picture to be read has just been deleted."""
+    """The `number`-th image to be read has just been deleted."""
     module: Any = reconet.data.dataset
     real, read = module.read_image, 0
 

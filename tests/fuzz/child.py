@@ -31,8 +31,9 @@ from reconet.engine.rundir import read_log
 from reconet.errors import ReconetError
 from reconet.export import export
 from reconet.inference.backends import open_file
+from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import build_model
-from reconet.models.trained import load_trained, save_trained
+from reconet.models.trained import TrainedNetwork, load_trained, save_trained
 from reconet.models.weights import read_tensors
 from reconet.recipes import find_recipe
 from reconet.recipes.overrides import apply_overrides
@@ -43,11 +44,11 @@ MEMORY = 4 * 2**30  # of addresses: torch alone takes more than one
 SECONDS = 20
 RNG = np.random.default_rng(0)
 IMAGE = Image.fromarray(RNG.integers(0, 256, (24, 31, 3), np.uint8))
-PICTURE = torch.zeros(1, 3, 64, 64, dtype=torch.uint8)
+BATCH = torch.zeros(1, 3, 64, 64, dtype=torch.uint8)
 MASK = Image.fromarray(RNG.integers(0, 5, (24, 31), np.uint8))
 
 
-def picture(image: Image.Image, form: str) -> bytes:
+def encoded(image: Image.Image, form: str) -> bytes:
     file = io.BytesIO()
     image.save(file, form)
     return file.getvalue()
@@ -86,12 +87,16 @@ def trained() -> bytes:
         path = Path(folder) / "best.safetensors"
         save_trained(
             path,
-            build_model(small(), 2),
-            small(),
-            classes=("a", "b"),
-            palette=((0, 0, 0), (9, 9, 9)),
-            step=1,
-            score={"miou": 0.5},
+            TrainedNetwork(
+                model=build_model(small(), 2),
+                info=NetworkInfo(
+                    recipe=small(),
+                    classes=("a", "b"),
+                    palette=((0, 0, 0), (9, 9, 9)),
+                    step=1,
+                    score={"miou": 0.5},
+                ),
+            ),
         )
         return path.read_bytes()
 
@@ -127,13 +132,13 @@ def exported(form: str, suffix: str) -> Path:
 
 
 def run_onnx(path: Path) -> object:
-    return open_file(path)(PICTURE)
+    return open_file(path)(BATCH)
 
 
 def run_openvino(path: Path) -> object:
     """Its weights are in a second file, which is whole."""
     shutil.copy(exported("openvino", ".xml").with_suffix(".bin"), path.with_suffix(".bin"))
-    return open_file(path)(PICTURE)
+    return open_file(path)(BATCH)
 
 
 def into_run(read: Callable[[Path], object]) -> Callable[[Path], object]:
@@ -147,14 +152,14 @@ def into_run(read: Callable[[Path], object]) -> Callable[[Path], object]:
 
 # kind: (a good file, the suffix it needs, what reads it)
 KINDS: dict[str, tuple[Callable[[], bytes], str, Callable[[Path], object]]] = {
-    "png": (lambda: picture(IMAGE, "PNG"), ".png", read_image),
-    "jpeg": (lambda: picture(IMAGE, "JPEG"), ".jpg", read_image),
+    "png": (lambda: encoded(IMAGE, "PNG"), ".png", read_image),
+    "jpeg": (lambda: encoded(IMAGE, "JPEG"), ".jpg", read_image),
     "photo": (photo, ".jpg", read_upright),
-    "tiff": (lambda: picture(IMAGE, "TIFF"), ".tif", read_image),
-    "webp": (lambda: picture(IMAGE, "WEBP"), ".webp", read_image),
-    "gif": (lambda: picture(IMAGE, "GIF"), ".gif", read_image),
-    "bmp": (lambda: picture(IMAGE, "BMP"), ".bmp", read_image),
-    "mask": (lambda: picture(MASK, "PNG"), ".png", LabelReader(in_order(5), read_index)),
+    "tiff": (lambda: encoded(IMAGE, "TIFF"), ".tif", read_image),
+    "webp": (lambda: encoded(IMAGE, "WEBP"), ".webp", read_image),
+    "gif": (lambda: encoded(IMAGE, "GIF"), ".gif", read_image),
+    "bmp": (lambda: encoded(IMAGE, "BMP"), ".bmp", read_image),
+    "mask": (lambda: encoded(MASK, "PNG"), ".png", LabelReader(in_order(5), read_index)),
     "mat": (mat, ".mat", lambda path: read_mat(path, "S")),
     "recipe": (lambda: dump_recipe(small()).encode(), ".json", read_recipe),
     "coco": (coco_json, ".json", lambda path: read_json(path, "images", "annotations")),

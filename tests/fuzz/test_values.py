@@ -117,7 +117,7 @@ def test_a_label_map_means_what_it_says_and_nothing_else_passes(
     relative_to=st.sampled_from(["base_size", "original"]),
 )
 @settings(max_examples=150, deadline=None)
-def test_windows_of_any_protocol_see_every_pixel_and_no_more_than_the_picture(
+def test_windows_of_any_protocol_see_every_pixel_and_no_more_than_the_image(
     size: tuple[int, int],
     crop: tuple[int, int],
     base_size: int,
@@ -144,7 +144,7 @@ def test_windows_of_any_protocol_see_every_pixel_and_no_more_than_the_picture(
     seed=st.integers(0, 2**32),
 )
 @settings(max_examples=100, deadline=None)
-def test_any_geometry_cuts_a_crop_with_labels_that_the_picture_had(
+def test_any_geometry_cuts_a_crop_with_labels_that_the_image_had(
     size: tuple[int, int],
     crop: tuple[int, int],
     base_size: int,
@@ -159,4 +159,4 @@ def test_any_geometry_cuts_a_crop_with_labels_that_the_picture_had(
     assert cut.image_hwc.shape == (*crop, 3)
     assert set(np.unique(cut.label_hw)) <= set(np.unique(label_hw)) | {IGNORE}
     inside_hw = cut.label_hw != IGNORE
-    assert (cut.image_hwc[inside_hw] == 7).all(), "picture and label are cut from the same place"
+    assert (cut.image_hwc[inside_hw] == 7).all(), "image and label are cut from the same place"

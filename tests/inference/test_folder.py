@@ -14,7 +14,7 @@ from PIL import Image as Pillow
 from reconet.cli import main
 from reconet.data.images.read import read_index, write_index
 from reconet.errors import OutputError
-from reconet.inference.folder.find import find_pictures
+from reconet.inference.folder.find import find_images
 from reconet.inference.folder.names import files_of, name_outputs
 from reconet.inference.folder.record import RECORD, read_record
 from reconet.inference.folder.run import default_out
@@ -22,7 +22,7 @@ from reconet.inference.folder.write import inside, write_outputs
 from reconet.inference.predictor import Predictor
 from tests.engine.launch import finish, start
 from tests.evaluation.test_evaluate import trained_on
-from tests.inference.test_predictor import picture
+from tests.inference.test_predictor import random_image
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def save(path: Path, seed: int = 0, height: int = 30, width: int = 44, **options: Any) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    Pillow.fromarray(picture(seed, height, width)).save(path, **options)
+    Pillow.fromarray(random_image(seed, height, width)).save(path, **options)
     return path
 
 
@@ -76,7 +76,7 @@ def test_a_folder_becomes_labels_and_overlays_in_the_same_places(
         assert saved["probability_khw"].dtype == np.float16
         np.testing.assert_allclose(saved["probability_khw"], alone.probability_khw, atol=1e-3)
         assert tuple(saved["classes"]) == alone.classes
-    first = said["pictures"][0]
+    first = said["images"][0]
     assert (first["status"], first["width"], first["height"]) == ("done", 33, 20)
     assert first["shares"] == pytest.approx(alone.shares())
 
@@ -98,7 +98,7 @@ def test_broken_files_get_a_line_each_and_the_rest_is_done(
     out = tmp_path / "out"
     code, said, err = ask(capsys, run, folder, f"@{tmp_path / 'list'}", "--out", out, "--json")
     assert code == 1
-    fates = {Path(one["source"]).name: one["status"] for one in said["pictures"]}
+    fates = {Path(one["source"]).name: one["status"] for one in said["images"]}
     failed = {"empty.png", "text.jpg", "cut.jpg", "huge.png", "missing.jpg"}
     assert {name for name, status in fates.items() if status == "failed"} == failed
     assert (said["done"], said["skipped"], said["failed"]) == (5, 0, 5)
@@ -108,7 +108,7 @@ def test_broken_files_get_a_line_each_and_the_rest_is_done(
     assert sum("2 frames" in line and "moving.gif" in line for line in lines) == 1
 
 
-def test_a_second_run_skips_what_is_done_and_changed_pictures_are_done_again(
+def test_a_second_run_skips_what_is_done_and_changed_images_are_done_again(
     capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
 ) -> None:
     paths = [save(tmp_path / "in" / f"{number}.png", number) for number in range(3)]
@@ -120,7 +120,7 @@ def test_a_second_run_skips_what_is_done_and_changed_pictures_are_done_again(
     save(paths[1], 9)
     (tmp_path / "out" / "2.overlay.jpg").unlink()
     said = ask(capsys, *arguments)[1]
-    assert [one["status"] for one in said["pictures"]] == ["skipped", "done", "done"]
+    assert [one["status"] for one in said["images"]] == ["skipped", "done", "done"]
     assert tree(tmp_path / "out").keys() == before.keys()
     assert ask(capsys, *arguments, "--probabilities")[1]["done"] == 3
 
@@ -203,29 +203,29 @@ def test_where_and_how_stand_in_lines_of_their_own(
 def test_equal_names_keep_apart_and_nothing_of_the_user_is_overwritten(
     capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
 ) -> None:
-    """The worst case: the output folder is the folder of the pictures."""
+    """The worst case: the output folder is the folder of the images."""
     for name in ("a.jpg", "a.png", "a.tif", "sub/a.jpg"):
         save(tmp_path / name, len(name))
     (tmp_path / "sub" / "a.png").write_text("a mask by hand")
     before = tree(tmp_path)
     code, said, err = ask(capsys, run, tmp_path / "a.jpg", tmp_path, "--out", tmp_path, "--json")
-    assert code == 1, err  # the mask is no picture
+    assert code == 1, err  # the mask is no image
     after = tree(tmp_path)
     assert {name: after[name] for name in before} == before
-    written = [one["outputs"]["labels"] for one in said["pictures"] if one["status"] == "done"]
+    written = [one["outputs"]["labels"] for one in said["images"] if one["status"] == "done"]
     assert written == ["a.jpg.png", "a.png.png", "a.tif.png", "sub/a.jpg.png"]
     again = ask(capsys, run, tmp_path, "--out", tmp_path, "--json")[1]
     assert (again["done"], again["skipped"], again["failed"]) == (0, 4, 1)
     assert tree(tmp_path) == after
 
 
-def test_what_runs_have_written_is_no_picture_to_predict(
+def test_what_runs_have_written_is_no_image_to_predict(
     capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
 ) -> None:
     save(tmp_path / "a.jpg")
     ask(capsys, run, tmp_path, "--out", tmp_path / "out")
-    assert find_pictures([str(tmp_path)]).pictures == [tmp_path / "a.jpg"]
-    assert find_pictures([f"{tmp_path}/**/*"]).pictures == [tmp_path / "a.jpg"]
+    assert find_images([str(tmp_path)]).images == [tmp_path / "a.jpg"]
+    assert find_images([f"{tmp_path}/**/*"]).images == [tmp_path / "a.jpg"]
 
 
 def test_names_cannot_leave_the_output_folder(
@@ -234,7 +234,7 @@ def test_names_cannot_leave_the_output_folder(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pictures = [
+    files = [
         save(tmp_path / "in" / "..a.png"),
         save(tmp_path / "in" / "...png", 1, format="PNG"),
         save(tmp_path / "in" / "new\nline \\..\\b.png", 2),
@@ -242,11 +242,11 @@ def test_names_cannot_leave_the_output_folder(
         save(tmp_path / "elsewhere" / "c.png", 4),
     ]
     odd = os.fsencode(tmp_path / "in") + b"/\xff.png"
-    os.link(pictures[0], odd)
+    os.link(files[0], odd)
     (tmp_path / "in" / "deep").mkdir()
     monkeypatch.chdir(tmp_path / "in" / "deep")
     out = tmp_path / "box" / "out"
-    arguments = ["../..a.png", "../../elsewhere/c.png", *pictures[1:], os.fsdecode(odd)]
+    arguments = ["../..a.png", "../../elsewhere/c.png", *files[1:], os.fsdecode(odd)]
     before = set(tree(tmp_path))
     code, said, err = ask(capsys, run, *arguments, "--out", out, "--json")
     assert (code, said["done"]) == (0, 6), err
@@ -277,8 +277,8 @@ def test_folders_are_searched_below_without_hidden_files_and_loops(tmp_path: Pat
         (tmp_path / name).touch()
     (tmp_path / "a" / "loop").symlink_to(tmp_path)
     os.mkfifo(tmp_path / "pipe.png")
-    found = find_pictures([str(tmp_path), str(tmp_path / "b.jpg")])
-    assert [str(path.relative_to(tmp_path)) for path in found.pictures] == [
+    found = find_images([str(tmp_path), str(tmp_path / "b.jpg")])
+    assert [str(path.relative_to(tmp_path)) for path in found.images] == [
         "@x.gif",
         "a/z.PNG",
         "b.jpg",
@@ -290,9 +290,9 @@ def test_a_glob_is_placed_below_its_first_wildcard(tmp_path: Path) -> None:
     for name in ("shots/x/left.png", "shots/y/left.png", "shots/y/right.png"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    found = find_pictures([f"{tmp_path}/shots/*/left.png"])
+    found = find_images([f"{tmp_path}/shots/*/left.png"])
     assert found.root == tmp_path / "shots"
-    stems = name_outputs(found.pictures, found.root, {}, lambda name: False)
+    stems = name_outputs(found.images, found.root, {}, lambda name: False)
     assert list(stems.values()) == ["x/left", "y/left"]
 
 
@@ -319,7 +319,7 @@ def test_one_process_and_two_write_the_same(
     arguments += ["--precision=fp32", f"--out={tmp_path / '2'}"]
     code, out, err = finish(start(arguments, processes=2))
     assert code == 1, err
-    assert json.loads(out)["pictures"] == one["pictures"]
+    assert json.loads(out)["images"] == one["images"]
     assert tree(tmp_path / "1") == tree(tmp_path / "2")
 
 
@@ -338,8 +338,8 @@ def test_probabilities_that_do_not_fit_are_refused_in_a_line(
     ("arguments", "message"),
     [
         (["nowhere.jpg"], "no such file or folder: nowhere.jpg"),
-        (["{empty}"], "no pictures"),
-        (["{empty}/*.jpg"], "no picture matches"),
+        (["{empty}"], "no images"),
+        (["{empty}/*.jpg"], "no image matches"),
         (["@{empty}/list"], "cannot read the list"),
         (["{good}", "--memory", "lots"], "--memory takes an amount"),
         (["{good}", "--memory", "1MB"], "at least 67,108,864"),
@@ -367,7 +367,7 @@ def test_what_users_get_wrong_is_one_line(
     assert not (run.parent / "predictions").exists()
 
 
-def test_records_of_pictures_survive_a_move_of_both_folders(
+def test_records_of_images_survive_a_move_of_both_folders(
     capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
 ) -> None:
     save(tmp_path / "old" / "in" / "a.png")

@@ -35,7 +35,7 @@ def predictor(run: Path) -> Predictor:
     return Predictor.from_run(run, device="cpu", precision="fp32")
 
 
-def picture(seed: int, height: int = 30, width: int = 44) -> Image:
+def random_image(seed: int, height: int = 30, width: int = 44) -> Image:
     """Smooth, so that few pixels are near a tie."""
     rng = np.random.default_rng(seed)
     small = Pillow.fromarray(rng.integers(0, 256, (5, 7, 3), dtype=np.uint8))
@@ -47,7 +47,7 @@ def same_part(one: Prediction, other: Prediction) -> float:
 
 
 def test_labels_are_those_of_the_network_as_it_was_trained(predictor: Predictor) -> None:
-    image_hwc = picture(0)
+    image_hwc = random_image(0)
     model = predictor.network.model
     assert model is not None
     expected_hw = labels(
@@ -67,7 +67,7 @@ def test_a_batch_says_what_single_calls_say(predictor: Predictor, flip: bool) ->
     protocol = replace(predictor.protocol, base_size=32, scales=(1.0, 0.5), flip=flip, batch=8)
     together = Predictor(predictor.network, protocol=protocol, device="cpu")
     sizes = [(30, 44), (44, 30), (30, 44), (30, 44)]
-    images = [picture(seed, *size) for seed, size in enumerate(sizes)]
+    images = [random_image(seed, *size) for seed, size in enumerate(sizes)]
     shown: list[int] = []
 
     def watch(image_bchw: torch.Tensor) -> torch.Tensor:
@@ -76,7 +76,7 @@ def test_a_batch_says_what_single_calls_say(predictor: Predictor, flip: bool) ->
 
     watched = replace(predictor.network, forward=watch)
     batch = Predictor(watched, protocol=protocol, device="cpu")(images, with_probabilities=True)
-    assert max(shown) > (2 if flip else 1), "pictures of one size were not shown together"
+    assert max(shown) > (2 if flip else 1), "images of one size were not shown together"
     for image_hwc, said in zip(images, batch, strict=True):
         alone = together(image_hwc, with_probabilities=True)
         assert alone.probability_khw is not None
@@ -86,7 +86,7 @@ def test_a_batch_says_what_single_calls_say(predictor: Predictor, flip: bool) ->
 
 
 def test_bands_say_what_the_whole_says(predictor: Predictor) -> None:
-    image_hwc = picture(3, 90, 61)
+    image_hwc = random_image(3, 90, 61)
     few = 4 * len(predictor.classes) * 61 * 8 * 7  # seven rows at a time
     protocol = replace(predictor.protocol, budget_bytes=few, batch=1)
     in_bands = Predictor(predictor.network, protocol=protocol, device="cpu")(image_hwc)
@@ -95,15 +95,15 @@ def test_bands_say_what_the_whole_says(predictor: Predictor) -> None:
 
 
 def test_probabilities_add_up_and_do_not_change_the_labels(predictor: Predictor) -> None:
-    said = predictor(picture(1), with_probabilities=True)
+    said = predictor(random_image(1), with_probabilities=True)
     assert said.probability_khw is not None
     np.testing.assert_allclose(said.probability_khw.sum(0), 1, rtol=1e-5)
-    assert np.array_equal(said.label_hw, predictor(picture(1)).label_hw)
+    assert np.array_equal(said.label_hw, predictor(random_image(1)).label_hw)
     assert np.array_equal(said.label_hw, said.probability_khw.argmax(0))
 
 
 def test_threads_that_share_a_predictor_get_what_one_gets(predictor: Predictor) -> None:
-    images = [picture(seed, 20 + seed, 40) for seed in range(6)]
+    images = [random_image(seed, 20 + seed, 40) for seed in range(6)]
     serial = [predictor(image_hwc) for image_hwc in images]
     with ThreadPoolExecutor(4) as threads:
         for said, alone in zip(threads.map(predictor, images * 2), serial * 2, strict=True):
@@ -121,21 +121,21 @@ def test_any_size_works(predictor: Predictor, size: tuple[int, int], mode: str) 
 
 
 def test_an_overlay_in_strips_is_the_overlay() -> None:
-    image_hwc, palette = picture(5, 600, 3), ((255, 0, 0), (0, 255, 0))
+    image_hwc, palette = random_image(5, 600, 3), ((255, 0, 0), (0, 255, 0))
     label_hw = (image_hwc[..., 0] > 128).astype(np.uint8)
     said = Prediction(image_hwc=image_hwc, label_hw=label_hw, classes=("a", "b"), palette=palette)
     expected = (image_hwc / 2 + np.array(palette)[label_hw] / 2).round()
     assert np.abs(np.asarray(said.overlay()) - expected).max() <= 1
 
 
-def test_shares_are_parts_of_the_picture(predictor: Predictor) -> None:
-    said = replace(predictor(picture(2)), label_hw=np.array([[3, 3, 0, 3]], np.uint8))
+def test_shares_are_parts_of_the_image(predictor: Predictor) -> None:
+    said = replace(predictor(random_image(2)), label_hw=np.array([[3, 3, 0, 3]], np.uint8))
     assert said.shares() == {said.classes[3]: 0.75, said.classes[0]: 0.25}
 
 
 @pytest.mark.parametrize("turn", range(1, 9))
 @pytest.mark.parametrize("suffix", [".jpg", ".png", ".tif", ".webp"])
-def test_pictures_stand_upright_as_pillow_would_turn_them(
+def test_images_stand_upright_as_pillow_would_turn_them(
     tmp_path: Path, turn: int, suffix: str
 ) -> None:
     from PIL import ImageOps
@@ -143,7 +143,7 @@ def test_pictures_stand_upright_as_pillow_would_turn_them(
     exif = Pillow.Exif()
     exif[0x0112] = turn
     path = tmp_path / f"turned{suffix}"
-    Pillow.fromarray(picture(1)).save(path, exif=exif)
+    Pillow.fromarray(random_image(1)).save(path, exif=exif)
     with Pillow.open(path) as image:
         expected_hwc = np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
     got_hwc = read_upright(path).image_hwc
@@ -152,7 +152,7 @@ def test_pictures_stand_upright_as_pillow_would_turn_them(
 
 
 def test_files_pillow_images_and_arrays_mean_the_same(predictor: Predictor, tmp_path: Path) -> None:
-    image_hwc = picture(4)
+    image_hwc = random_image(4)
     path = tmp_path / "a.png"
     Pillow.fromarray(image_hwc).save(path)
     alpha_hwc = np.dstack([image_hwc, np.zeros((30, 44, 1), np.uint8)])
@@ -174,13 +174,13 @@ def test_files_pillow_images_and_arrays_mean_the_same(predictor: Predictor, tmp_
         (torch.zeros(3, 4, 5), r"got a tensor \(3, 4, 5\); .*permute\(1, 2, 0\)"),
     ],
 )
-def test_what_is_no_picture_is_explained(predictor: Predictor, wrong: Image, message: str) -> None:
+def test_what_is_no_image_is_explained(predictor: Predictor, wrong: Image, message: str) -> None:
     with pytest.raises(DataError, match=message):
         predictor(wrong)
 
 
 def test_what_is_printed_of_them_is_short_and_says_what_they_are(predictor: Predictor) -> None:
-    said = replace(predictor(picture(2)), label_hw=np.array([[3, 3, 0, 3]], np.uint8))
+    said = replace(predictor(random_image(2)), label_hw=np.array([[3, 3, 0, 3]], np.uint8))
     names = said.classes
     assert repr(said) == f"Prediction(4 x 1: {names[3]} 75.0 %, {names[0]} 25.0 %)"
     assert repr(predictor).startswith("Predictor(reconet on resnet18, ")
@@ -234,7 +234,7 @@ def test_bf16_can_be_asked_for_and_nearly_agrees(predictor: Predictor, run: Path
     rough = Predictor.from_run(run, device="cpu", precision="bf16")
     assert rough.network.how.startswith("torch bf16")
     assert precision_of(rough.network) == "bf16"
-    assert same_part(rough(picture(0)), predictor(picture(0))) > 0.9
+    assert same_part(rough(random_image(0)), predictor(random_image(0))) > 0.9
 
 
 def test_an_exported_network_keeps_its_precision(

@@ -12,7 +12,7 @@ SIDE = st.integers(1, 200)
 
 
 @pytest.mark.parametrize("scaled", [(37, 53), (20, 53), (37, 29), (80, 100), (50, 30), (9, 12)])
-def test_a_scaled_picture_is_that_of_opencv(scaled: tuple[int, int]) -> None:
+def test_a_scaled_image_is_that_of_opencv(scaled: tuple[int, int]) -> None:
     """Bilinear, or the mean over the area where an axis shrinks to less than half."""
     image_hwc = np.random.default_rng(0).integers(0, 256, (37, 53, 3), np.uint8)
     how = cv2.INTER_AREA if scaled == (9, 12) else cv2.INTER_LINEAR
@@ -24,7 +24,7 @@ def test_a_scaled_picture_is_that_of_opencv(scaled: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("scaled", [(37, 53), (80, 100), (29, 40), (9, 12)])
-def test_a_part_of_a_scaled_picture_is_cut_out_of_the_whole(scaled: tuple[int, int]) -> None:
+def test_a_part_of_a_scaled_image_is_cut_out_of_the_whole(scaled: tuple[int, int]) -> None:
     image_chw = torch.randint(0, 256, (3, 37, 53), dtype=torch.uint8)
     whole_chw = zoomed(image_chw, scaled, (0, scaled[0]), (0, scaled[1]))
     part_chw = zoomed(image_chw, scaled, (3, 8), (2, scaled[1] - 1))
@@ -50,7 +50,7 @@ def test_first_centre_is_the_first_pixel_not_before_a_place(
 
 
 @pytest.mark.parametrize("scaled", [(7, 9), (40, 33), (90, 101)])
-def test_large_pictures_are_read_in_parts_with_the_same_result(
+def test_large_images_are_read_in_parts_with_the_same_result(
     monkeypatch: pytest.MonkeyPatch, scaled: tuple[int, int]
 ) -> None:
     image_chw = torch.randint(0, 256, (3, 61, 83), dtype=torch.uint8)

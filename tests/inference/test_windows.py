@@ -23,7 +23,7 @@ SIDE = st.integers(1, 40)
 MULTI = Protocol(base_size=40, crop=(24, 16), scales=(0.4, 1.0, 1.7), flip=True)
 
 
-def picture(height: int, width: int) -> Tensor:
+def image(height: int, width: int) -> Tensor:
     return torch.randint(0, 256, (height, width, 3), dtype=torch.uint8)
 
 
@@ -64,8 +64,8 @@ def test_every_pixel_is_in_a_window_of_every_scale(
 
 
 @pytest.mark.parametrize("size", [(50, 61), (24, 16), (9, 40), (1, 1)])
-def test_windows_of_a_pixelwise_function_equal_the_whole_picture(size: tuple[int, int]) -> None:
-    image_hwc = picture(*size)
+def test_windows_of_a_pixelwise_function_equal_the_whole_image(size: tuple[int, int]) -> None:
+    image_hwc = image(*size)
     slide = Protocol(relative_to="original", crop=(24, 16))
     whole_hkw = probabilities(pixelwise, image_hwc, WHOLE, 4)
     torch.testing.assert_close(probabilities(pixelwise, image_hwc, slide, 4), whole_hkw)
@@ -73,9 +73,9 @@ def test_windows_of_a_pixelwise_function_equal_the_whole_picture(size: tuple[int
     torch.testing.assert_close(whole_hkw, direct_bkhw[0])
 
 
-def test_a_whole_picture_is_what_the_network_says_of_it() -> None:
+def test_a_whole_image_is_what_the_network_says_of_it() -> None:
     model = create_model("reconet", backbone="resnet18", width=0.125, num_classes=3, crop=64).eval()
-    image_hwc = picture(45, 71)
+    image_hwc = image(45, 71)
     with torch.no_grad():
         expected_bkhw = model(image_hwc.permute(2, 0, 1)[None]).main_bkhw.softmax(1)
     got_khw = probabilities(model.coarse, image_hwc, WHOLE, 3)
@@ -84,7 +84,7 @@ def test_a_whole_picture_is_what_the_network_says_of_it() -> None:
 
 
 def test_mirror_images_change_nothing_for_a_symmetric_network() -> None:
-    image_hwc = picture(31, 45)
+    image_hwc = image(31, 45)
     one = Protocol(relative_to="original", crop=(24, 16), scales=(1.0, 1.5))
     both_khw = probabilities(pixelwise, image_hwc, replace(one, flip=True), 4)
     torch.testing.assert_close(both_khw, probabilities(pixelwise, image_hwc, one, 4))
@@ -135,7 +135,7 @@ def one_view(
 
 
 def test_scales_windows_and_mirror_images_are_averaged_as_in_the_obvious_loop() -> None:
-    image_hwc = picture(27, 33)
+    image_hwc = image(27, 33)
     expected_khw = obvious(image_hwc, MULTI, 5)
     got_khw = probabilities(blurred, image_hwc, MULTI, 5)
     torch.testing.assert_close(got_khw, expected_khw, atol=2e-3, rtol=0)  # bytes round either way
@@ -146,7 +146,7 @@ def test_scales_windows_and_mirror_images_are_averaged_as_in_the_obvious_loop() 
 @given(st.integers(1, 200_000), st.integers(1, 60), st.integers(1, 30))
 def test_bands_equal_no_bands(budget: int, height: int, width: int) -> None:
     torch.manual_seed(0)
-    image_hwc = picture(height, width)
+    image_hwc = image(height, width)
     small = replace(MULTI, budget_bytes=budget, scales=(0.7, 1.3))
     large = replace(small, budget_bytes=2**31)
     got_khw = probabilities(blurred, image_hwc, small, 5)
@@ -161,7 +161,7 @@ def test_bands_run_no_window_twice_while_there_is_room() -> None:
         seen += len(image_bchw)
         return blurred(image_bchw)
 
-    image_hwc = picture(400, 30)
+    image_hwc = image(400, 30)
     rows = [rows for rows, _ in bands(counting, image_hwc, replace(MULTI, budget_bytes=200_000), 5)]
     assert len(rows) > 3
     views = [at_scale((400, 30), scale, MULTI) for scale in MULTI.scales]
@@ -175,12 +175,12 @@ def test_the_network_never_sees_more_at_once_than_asked_for() -> None:
         shapes.add(tuple(image_bchw.shape))
         return pixelwise(image_bchw)
 
-    labels(watching, picture(90, 90), replace(MULTI, batch=3), 4)
+    labels(watching, image(90, 90), replace(MULTI, batch=3), 4)
     assert {shape[2:] for shape in shapes} == {(24, 16)}
     assert max(shape[0] for shape in shapes) == 3
 
 
-def test_a_whole_picture_too_large_for_the_budget_is_cut_into_windows() -> None:
+def test_a_whole_image_too_large_for_the_budget_is_cut_into_windows() -> None:
     shapes = []
 
     def watching(image_bchw: Tensor) -> Tensor:
@@ -188,10 +188,10 @@ def test_a_whole_picture_too_large_for_the_budget_is_cut_into_windows() -> None:
         return pixelwise(image_bchw)
 
     protocol = Protocol(mode="whole", relative_to="original", crop=(24, 16), budget_bytes=256 * 999)
-    labels(watching, picture(30, 33), protocol, 4)
+    labels(watching, image(30, 33), protocol, 4)
     assert set(shapes) == {(30, 33)}
     shapes.clear()
-    labels(watching, picture(30, 34), protocol, 4)
+    labels(watching, image(30, 34), protocol, 4)
     assert set(shapes) == {(24, 16)}
     assert "over 999 pixels: windows of 24 x 16" in str(protocol)
 
@@ -230,12 +230,12 @@ def growth(side: int, budget: int, mode: str) -> int:
     return int(done.stdout)
 
 
-def test_memory_stays_within_the_budget_on_a_big_picture() -> None:
+def test_memory_stays_within_the_budget_on_a_big_image() -> None:
     """6000 x 6000 with three classes: all the probabilities at once would be 432 MB."""
     assert growth(6000, 2**27, "whole") < 2**27 + 6000 * 6000  # beside the labels themselves
 
 
 @pytest.mark.slow
-def test_memory_stays_within_the_budget_on_a_huge_picture() -> None:
+def test_memory_stays_within_the_budget_on_a_huge_image() -> None:
     """10,000 x 10,000: all the probabilities at once would be 1.2 GB."""
     assert growth(10_000, 2**28, "slide") < 2**28 + 10_000 * 10_000

@@ -48,7 +48,7 @@ def test_products_keep_full_precision_under_autocast() -> None:
         pass
 
 
-def test_side_loss_is_the_mean_over_pictures_of_the_mean_over_their_labelled_pixels() -> None:
+def test_side_loss_is_the_mean_over_images_of_the_mean_over_their_labelled_pixels() -> None:
     logits_bkhw, label_bhw = torch.randn(3, 3, 2, 3), torch.randint(0, 3, (3, 4, 6))
     label_bhw[0, :, :4] = 255
     label_bhw[2] = 255

@@ -23,7 +23,7 @@ def model(request: pytest.FixtureRequest) -> Segmenter:
     )
 
 
-def picture(*size: int, batch: int = 2) -> Tensor:
+def image(*size: int, batch: int = 2) -> Tensor:
     return torch.rand(batch, 3, *size)
 
 
@@ -44,19 +44,19 @@ def train_step(model: Segmenter, image_bchw: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("size", [CROP, (65, 97), (33, 57), (120, 40)])
-def test_logits_have_the_size_of_the_picture(model: Segmenter, size: tuple[int, int]) -> None:
-    logits = model.eval()(picture(*size))
+def test_logits_have_the_size_of_the_image(model: Segmenter, size: tuple[int, int]) -> None:
+    logits = model.eval()(image(*size))
     assert logits.main_bkhw.shape == (2, CLASSES, *size)
     assert logits.aux_bkhw is None
     assert logits.extra == {}
-    logits = model.train()(picture(*size))
+    logits = model.train()(image(*size))
     assert logits.aux_bkhw is not None
     assert logits.aux_bkhw.shape == (2, CLASSES, *size)
     assert logits.main_bkhw.isfinite().all()
 
 
 def test_every_parameter_gets_a_gradient(model: Segmenter) -> None:
-    train_step(model, picture(*CROP))
+    train_step(model, image(*CROP))
     starved = [n for n, p in model.named_parameters() if p.requires_grad and p.grad is None]
     assert not starved
 
@@ -66,7 +66,7 @@ def test_two_training_steps_work_and_change_the_weights(model: Segmenter) -> Non
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     for _ in range(2):
         optimizer.zero_grad()
-        train_step(model, picture(*CROP))
+        train_step(model, image(*CROP))
         optimizer.step()
         model.context.after_step()
     still = [n for n, p in model.named_parameters() if torch.equal(p, before[n]) and has_slope(p)]
@@ -74,18 +74,18 @@ def test_two_training_steps_work_and_change_the_weights(model: Segmenter) -> Non
     assert has_slope(model.classify.weight)
 
 
-def test_one_picture_is_enough_to_train_on(model: Segmenter) -> None:
-    assert train_step(model, picture(*CROP, batch=1)).isfinite()
+def test_one_image_is_enough_to_train_on(model: Segmenter) -> None:
+    assert train_step(model, image(*CROP, batch=1)).isfinite()
 
 
 def test_the_network_trains_under_bf16_autocast(model: Segmenter) -> None:
     with torch.autocast("cpu", torch.bfloat16):
-        assert train_step(model, picture(*CROP)).isfinite()
+        assert train_step(model, image(*CROP)).isfinite()
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
 
 
 def test_bf16_predicts_nearly_what_fp32_does(model: Segmenter) -> None:
-    image_bchw = picture(*CROP)
+    image_bchw = image(*CROP)
     with torch.no_grad():
         exact = model.eval()(image_bchw).main_bkhw
         with torch.autocast("cpu", torch.bfloat16):
@@ -94,19 +94,19 @@ def test_bf16_predicts_nearly_what_fp32_does(model: Segmenter) -> None:
 
 
 def test_the_state_dict_is_complete(model: Segmenter) -> None:
-    train_step(model, picture(*CROP))  # so that running statistics differ from a fresh network's
+    train_step(model, image(*CROP))  # so that running statistics differ from a fresh network's
     name = next(key for key, kind in CONTEXTS.items() if isinstance(model.context, kind))
     twin = create_model(name, backbone="resnet18", width=0.125, num_classes=CLASSES, crop=CROP)
     file = io.BytesIO()
     torch.save(model.state_dict(), file)
     file.seek(0)
     twin.load_state_dict(torch.load(file, weights_only=True))
-    image_bchw = picture(*CROP)
+    image_bchw = image(*CROP)
     assert torch.equal(twin.eval()(image_bchw).main_bkhw, model.eval()(image_bchw).main_bkhw)
 
 
 def test_samples_do_not_influence_one_another_in_use(model: Segmenter) -> None:
-    image_bchw = picture(*CROP)
+    image_bchw = image(*CROP)
     both = model.eval()(image_bchw).main_bkhw
     torch.testing.assert_close(model(image_bchw[:1]).main_bkhw, both[:1], atol=1e-5, rtol=1e-4)
 

@@ -1,4 +1,4 @@
-"""A picture's way through a RecoNet, taken apart: everything against the whole network."""
+"""An image's way through a RecoNet, taken apart: everything against the whole network."""
 
 import pytest
 import torch
@@ -30,14 +30,14 @@ def lively(**options: object) -> Segmenter:
     return model.eval()
 
 
-def picture(height: int = 80, width: int = 64) -> Tensor:
+def random_image(height: int = 80, width: int = 64) -> Tensor:
     return torch.randint(0, 256, (1, 3, height, width), dtype=torch.uint8)
 
 
 @pytest.fixture(scope="module")
 def seen() -> tuple[Segmenter, Tensor, Inside]:
     torch.manual_seed(0)
-    model, image = lively(), picture()
+    model, image = lively(), random_image()
     return model, image, look_inside(model, image)
 
 
@@ -111,15 +111,15 @@ def test_parts_and_rest_sum_to_the_pre_activation(seen: tuple[Segmenter, Tensor,
 
 def test_it_works_without_global_pooling_and_on_a_folded_network() -> None:
     for model in (lively(gpm=False), fold_batchnorm(lively())):
-        image = picture(64, 96)
+        image = random_image(64, 96)
         with torch.no_grad():
             expected = model.coarse(image)
         got = look_inside(model, image).logits(torch.ones(RANK))
         torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_several_pictures_at_once_are_seen_as_each_alone() -> None:
-    model, images = lively(), torch.cat([picture(), picture()])
+def test_several_images_at_once_are_seen_as_each_alone() -> None:
+    model, images = lively(), torch.cat([random_image(), random_image()])
     keep_r = torch.tensor([True, False, True, True, False])
     together = look_inside(model, images).logits(keep_r)
     alone = torch.cat([look_inside(model, one[None]).logits(keep_r) for one in images])
@@ -129,12 +129,12 @@ def test_several_pictures_at_once_are_seen_as_each_alone() -> None:
 def test_a_network_without_ranks_is_refused() -> None:
     plain = create_model("fcn", backbone="resnet18", width=0.125, num_classes=3).eval()
     with pytest.raises(RecipeError, match="FCN has no ranks"):
-        look_inside(plain, picture())
+        look_inside(plain, random_image())
     without = create_model(
         "reconet", backbone="resnet18", width=0.125, num_classes=3, tgm_trm=False
     )
     with pytest.raises(RecipeError, match="tgm_trm=false"):
-        look_inside(without.eval(), picture())
+        look_inside(without.eval(), random_image())
 
 
 def test_a_rank_that_is_not_there_is_refused(seen: tuple[Segmenter, Tensor, Inside]) -> None:

@@ -11,7 +11,7 @@ from reconet.models.losses import segmentation_loss, valid_pixels
 def label_bhw() -> Tensor:
     label_bhw = torch.randint(0, 5, (4, 6, 7), dtype=torch.uint8)
     label_bhw[0, :3] = 255
-    label_bhw[3] = 255  # one picture is void only
+    label_bhw[3] = 255  # one image is void only
     return label_bhw
 
 
@@ -70,7 +70,7 @@ def test_class_weights_agree_with_torch(logits: Logits, label_bhw: Tensor) -> No
 
 
 def slow_ohem(main_bkhw: Tensor, label_bhw: Tensor, threshold: float, min_kept: int) -> float:
-    """Picture by picture, pixel by pixel: sort by the true class's probability, keep the hard."""
+    """Image by image, pixel by pixel: sort by the true class's probability, keep the hard."""
     total, count = 0.0, 0
     for logits_khw, label_hw in zip(main_bkhw, label_bhw, strict=True):
         probabilities = sorted(

@@ -15,7 +15,7 @@ from reconet.recipes.overrides import override
 SMALL: dict[str, Any] = {"backbone": "resnet18", "width": 0.125, "num_classes": 3, "crop": 64}
 
 
-def test_uint8_and_float_pictures_give_the_same_logits() -> None:
+def test_uint8_and_float_images_give_the_same_logits() -> None:
     model = create_model("reconet", **SMALL).eval()
     bytes_bchw = torch.randint(0, 256, (1, 3, 64, 64), dtype=torch.uint8)
     torch.testing.assert_close(model(bytes_bchw).main_bkhw, model(bytes_bchw / 255).main_bkhw)
@@ -111,8 +111,8 @@ def test_a_network_built_on_meta_is_whole_after_loading_its_weights() -> None:
 
 
 @pytest.mark.parametrize("shape", [(3, 64, 64), (1, 1, 64, 64), (1, 64, 64, 3)])
-def test_what_is_no_batch_of_rgb_pictures_is_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="takes RGB pictures"):
+def test_what_is_no_batch_of_rgb_images_is_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="takes RGB images"):
         create_model("plain", **SMALL)(torch.rand(shape))
 
 

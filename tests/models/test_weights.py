@@ -246,8 +246,8 @@ def test_real_imagenet_weights_recognise_birds_cats_and_dogs() -> None:
         animals = set(np.unique(np.asarray(Image.open(label)))) - {0, 255}
         if len(animals) != 1 or not animals <= ANIMALS.keys() or seen == 24:
             continue
-        picture = Image.open(voc / "JPEGImages" / f"{label.stem}.jpg").resize((224, 224))
-        image_bchw = torch.from_numpy(np.asarray(picture).copy()).permute(2, 0, 1)[None] / 255
+        image = Image.open(voc / "JPEGImages" / f"{label.stem}.jpg").resize((224, 224))
+        image_bchw = torch.from_numpy(np.asarray(image).copy()).permute(2, 0, 1)[None] / 255
         normal = (image_bchw - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(3, 1, 1)
         with torch.no_grad():
             logits = net(normal).c4.mean((2, 3)) @ fc["fc.weight"].float().T + fc["fc.bias"]

@@ -10,8 +10,9 @@ from torch import Tensor
 from reconet.cli import main
 from reconet.cli.tables.results import ratio
 from reconet.models.decompose import look_inside, reconstruction
+from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import build_model
-from reconet.models.trained import Trained, load_trained
+from reconet.models.trained import TrainedNetwork, load_trained
 from reconet.prune import spread
 from reconet.prune.cut import best_ranks, cut, importance
 from reconet.prune.measure import in_turns
@@ -23,19 +24,20 @@ from tests.explain.test_explain import make_run
 KEPT = (0, 2, 3)
 
 
-def lively(*settings: str) -> Trained:
+def lively(*settings: str) -> TrainedNetwork:
     recipe = apply_overrides(find_recipe("scenes/tiny"), ["model.rank=5", *settings])
     model = build_model(recipe, 3, pretrained=False).eval()
     with torch.no_grad():
         reconstruction(model).rank_logits_r.copy_(torch.tensor([0.0, -1.0, 2.0, 1.0, -4.0]))
         model.classify.weight.normal_()
     palette = ((0, 0, 0),) * 3
-    return Trained(
-        model=model, recipe=recipe, classes=("a", "b", "c"), palette=palette, step=1, score={}
+    return TrainedNetwork(
+        model=model,
+        info=NetworkInfo(recipe=recipe, classes=("a", "b", "c"), palette=palette, step=1, score={}),
     )
 
 
-def picture() -> Tensor:
+def random_image() -> Tensor:
     return torch.randint(0, 256, (1, 3, 96, 64), dtype=torch.uint8)
 
 
@@ -50,7 +52,7 @@ def test_the_kept_ranks_keep_their_lambda() -> None:
 
 @pytest.mark.parametrize("size", [(64, 64), (96, 64)])
 def test_a_pruned_network_is_the_old_one_with_the_other_ranks_off(size: tuple[int, int]) -> None:
-    before, image = lively(), picture()[:, :, : size[0], : size[1]]
+    before, image = lively(), random_image()[:, :, : size[0], : size[1]]
     keep_r = torch.tensor([rank in KEPT for rank in range(5)])
     expected = look_inside(before.model, image).logits(keep_r)
     with torch.no_grad():
@@ -61,7 +63,7 @@ def test_a_pruned_network_is_the_old_one_with_the_other_ranks_off(size: tuple[in
 
 
 def test_pruning_twice_is_pruning_once_to_what_is_left() -> None:
-    before, image = lively(), picture()
+    before, image = lively(), random_image()
     twice, once = cut(cut(before, KEPT), (0, 2)), cut(before, (0, 3))
     with torch.no_grad():
         torch.testing.assert_close(twice.model.coarse(image), once.model.coarse(image))
@@ -75,7 +77,7 @@ def test_a_network_that_was_not_pruned_has_the_weights_that_it_always_had() -> N
 
 def test_a_rank_matters_as_much_as_the_answers_change_without_it() -> None:
     before = lively()
-    images = [picture() for _ in range(2)]
+    images = [random_image() for _ in range(2)]
     squares = torch.zeros(5)
     for image in images:
         with torch.no_grad():
@@ -89,7 +91,7 @@ def test_a_rank_matters_as_much_as_the_answers_change_without_it() -> None:
     assert 4 not in best_ranks(got_r, 4)  # its lambda is next to nothing
 
 
-def cut_out(before: Trained, rank: int) -> Trained:
+def cut_out(before: TrainedNetwork, rank: int) -> TrainedNetwork:
     return cut(before, [other for other in range(5) if other != rank])
 
 
@@ -97,7 +99,7 @@ def test_the_best_ranks_come_in_the_networks_order() -> None:
     assert best_ranks(torch.tensor([0.1, 0.5, 0.2, 0.4]), 3) == (1, 2, 3)
 
 
-def test_calibration_pictures_are_spread_over_the_split() -> None:
+def test_calibration_images_are_spread_over_the_split() -> None:
     assert spread(100, 3) == [0, 50, 99]
     assert spread(2, 64) == [0, 1]
 
@@ -142,11 +144,11 @@ def test_all_folders_are_looked_at_before_anything_is_computed(
 
 def test_a_folder_of_a_former_pruning_is_written_again_unless_trained_in(tmp_path: Path) -> None:
     run, out = make_run(tmp_path / "run"), tmp_path / "cut"
-    options = ["--pictures", "1", "--out", str(out)]
+    options = ["--images", "1", "--out", str(out)]
     assert main(["prune", str(run), "--rank", "2,1", *options]) == 0
     (out / "rank2" / BEST).unlink()
     assert main(["prune", str(run), "--rank", "3,2", *options]) == 0
-    assert load_trained(out / "rank2").recipe.model.rank == 2
+    assert load_trained(out / "rank2").info.recipe.model.rank == 2
     (out / "rank2" / "log.jsonl").touch()
     assert main(["prune", str(run), "--rank", "3,2", *options]) == 2
 
@@ -155,7 +157,7 @@ def test_the_verb_writes_a_network_that_other_verbs_take(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, out = make_run(tmp_path / "run"), tmp_path / "small"
-    options = ["--rank", "2", "--pictures", "3", "--out", str(out), "--json"]
+    options = ["--rank", "2", "--images", "3", "--out", str(out), "--json"]
     assert main(["prune", str(run), *options]) == 0
     values = json.loads(capsys.readouterr().out)
     before, after = values["networks"]
@@ -171,13 +173,13 @@ def test_the_verb_writes_a_network_that_other_verbs_take(
     assert main(["evaluate", str(out), "--json"]) == 0
     scored = json.loads(capsys.readouterr().out)["figures"]["miou"]
     assert scored == pytest.approx(after["figures"]["miou"])
-    assert load_trained(out).score["miou"] == pytest.approx(scored)
+    assert load_trained(out).info.score["miou"] == pytest.approx(scored)
     assert main(["explain", str(out), "val:0", "--ranks", "2"]) == 0
 
 
 def test_a_pruned_network_can_be_trained_further(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
-    options = ["--rank", "3,2", "--pictures", "1", "--out", str(tmp_path / "cut")]
+    options = ["--rank", "3,2", "--images", "1", "--out", str(tmp_path / "cut")]
     assert main(["prune", str(run), *options]) == 0
     recipe = str(tmp_path / "cut" / "rank2" / "recipe.json")
     tuned = tmp_path / "tuned"

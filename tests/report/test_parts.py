@@ -1,4 +1,4 @@
-"""The parts of a report: axes, lines, markup, the confusion matrix, pictures."""
+"""The parts of a report: axes, lines, markup, the confusion matrix, images."""
 
 import numpy as np
 import pytest
@@ -13,9 +13,9 @@ from reconet.report.charts import (
     tick_text,
     ticks,
 )
+from reconet.report.images import VOID, WRONG, errors, view
 from reconet.report.markup import Markup, join, tag
 from reconet.report.matrix import matrix, mistakes, shares
-from reconet.report.pictures import VOID, WRONG, errors, view
 from reconet.types import IGNORE
 from tests.pages import EVIL, Page
 
@@ -125,7 +125,7 @@ def test_errors_are_the_labelled_pixels_that_differ() -> None:
     assert view("a", image_hwc, truth_hw, said_hw).right == (0.5,)
 
 
-def test_a_large_picture_is_shrunk_and_no_label_invented() -> None:
+def test_a_large_image_is_shrunk_and_no_label_invented() -> None:
     rng = np.random.default_rng(0)
     image_hwc = rng.integers(0, 256, (400, 900, 3), np.uint8)
     label_hw = np.where(rng.random((400, 900)) < 0.5, 3, 9).astype(np.uint8)

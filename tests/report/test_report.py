@@ -13,8 +13,9 @@ import torch
 
 from reconet.cli import main
 from reconet.engine.rundir import note_start
+from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import build_model
-from reconet.models.trained import save_trained
+from reconet.models.trained import TrainedNetwork, save_trained
 from reconet.recipes import find_recipe
 from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
@@ -60,12 +61,16 @@ def make_run(
         model = build_model(recipe, len(names), pretrained=False)
         save_trained(
             directory / BEST,
-            model,
-            recipe,
-            classes=names,
-            palette=tuple((7 * k % 256, 80, 160) for k in range(len(names))),
-            step=50,
-            score={"miou": 0.5},
+            TrainedNetwork(
+                model=model,
+                info=NetworkInfo(
+                    recipe=recipe,
+                    classes=names,
+                    palette=tuple((7 * k % 256, 80, 160) for k in range(len(names))),
+                    step=50,
+                    score={"miou": 0.5},
+                ),
+            ),
         )
     return directory
 
@@ -100,7 +105,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_report_is_one_balanced_page_with_everything_in_it(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, err = report(capsys, run, "--pictures=2")
+    code, out, err = report(capsys, run, "--images=2")
     assert (code, out) == (0, f"{run / 'report.html'}\n"), err
     text = (run / "report.html").read_text()
     assert_alone(text)
@@ -108,7 +113,7 @@ def test_a_report_is_one_balanced_page_with_everything_in_it(
     images = page.all("img")
     assert len(images) == 2 * 4
     assert all(image["alt"] for image in images)
-    for heading in ("Curves", "IoU of each class", "Confusion", "Pictures", "Recipe"):
+    for heading in ("Curves", "IoU of each class", "Confusion", "Images", "Recipe"):
         assert heading in page.text
     charts = [svg for svg in page.all("svg") if svg["class"] == "plot"]
     assert len(charts) == 7
@@ -127,12 +132,12 @@ def test_two_runs_are_compared(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     other = make_run(tmp_path / "two", tiny("model.context=fcn", "optim.lr=0.5"))
-    code, out, err = report(capsys, run, other, "--pictures=2")
+    code, out, err = report(capsys, run, other, "--images=2")
     assert (code, out) == (0, "report.html\n"), err
     text = (tmp_path / "report.html").read_text()
     assert_alone(text)
     page = Page(text)
-    assert len(page.all("img")) == 2 * 4  # picture, truth, one, two
+    assert len(page.all("img")) == 2 * 4  # image, truth, one, two
     assert "setting one two optim.lr 0.02 0.5" in page.text.replace(
         "model.context reconet fcn ", ""
     )
@@ -201,7 +206,7 @@ def test_runs_with_other_classes_are_compared_without_classes(
     smaller = make_run(tmp_path / "small", tiny("data.options.val=2"))
     report(capsys, run, smaller, "--out", tmp_path / "r.html")
     page = Page((tmp_path / "r.html").read_text())
-    assert "were scored on different pictures" in page.text
+    assert "were scored on different images" in page.text
     assert len(page.all("img")) == (3 + 2) * 4  # each has its own
 
 
@@ -216,7 +221,7 @@ def test_mistakes_are_one_line(
         ((run, run), "named twice"),
         ((run, "--out", "/proc/none/x.html"), "cannot write"),
         ((run, "--device=tpu7"), "no device 'tpu7'"),
-        ((run, "--pictures=-1"), "pictures"),
+        ((run, "--images=-1"), "images"),
         ((), "Missing argument"),
     ]:
         code, out, err = report(capsys, *arguments)
@@ -246,7 +251,7 @@ def test_a_report_is_written_again(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for _ in range(2):
-        assert report(capsys, run, "--pictures=0", "--out", tmp_path / "r.html")[0] == 0
+        assert report(capsys, run, "--images=0", "--out", tmp_path / "r.html")[0] == 0
 
 
 def test_a_dataset_is_shown_with_the_scores_that_it_is_quoted_by() -> None:
@@ -260,7 +265,7 @@ def test_a_dataset_is_shown_with_the_scores_that_it_is_quoted_by() -> None:
         iou=(0.25,),
         views=(),
         protocol="whole",
-        pictures=1,
+        images=1,
     )
     own = Gathered(name="own", directory=Path("a"), recipe=tiny(), log=(), answers=answers)
     none = replace(own, name="none", answers=None)
@@ -270,10 +275,10 @@ def test_a_dataset_is_shown_with_the_scores_that_it_is_quoted_by() -> None:
         assert "59 classes" not in text
 
 
-def test_no_picture_is_no_problem(
+def test_no_image_is_no_problem(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, _ = report(capsys, run, "--pictures=0", "--out", tmp_path)
+    code, out, _ = report(capsys, run, "--images=0", "--out", tmp_path)
     assert (code, out) == (0, f"{tmp_path / 'report.html'}\n")
     assert not Page((tmp_path / "report.html").read_text()).all("img")
 
@@ -294,7 +299,7 @@ def test_a_browser_shows_it_and_complains_about_nothing(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert CHROMIUM is not None
-    report(capsys, run, "--pictures=2", "--out", tmp_path / "r.html")
+    report(capsys, run, "--images=2", "--out", tmp_path / "r.html")
     shot = tmp_path / "shot.png"
     quiet = [f"--disable-{x}" for x in ("gpu", "background-networking", "component-update", "sync")]
     done = subprocess.run(
@@ -330,7 +335,7 @@ def test_the_report_tells_on_what_a_run_was_trained(
         file.write('{"kind": "start", "step": 30, "torch": "<b>bold</b>"}\n{"kind": "sta')
     report(capsys, run)
     text = (run / "report.html").read_text()
-    rows = re.findall(r"<tr>(.*?)</tr>", text.split("Trained on")[1], re.S)
+    rows = re.findall(r"<tr>(.*?)</tr>", text.split("TrainedNetwork on")[1], re.S)
     assert len(rows) == 4
     assert torch.__version__ in rows[1]
     assert [re.findall(r"<td[^>]*>(.*?)</td>", row)[0] for row in rows[1:]] == ["0", "20", "30"]

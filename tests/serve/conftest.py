@@ -10,7 +10,7 @@ from reconet.serve.uploads import Limits
 from tests.serve.launch import Server, serving
 from tests.serve.small import make_run
 
-LIMITS = Limits(upload_bytes=200_000, pixels=100_000, waiting=2, read_seconds=5, kept_pictures=3)
+LIMITS = Limits(upload_bytes=200_000, pixels=100_000, waiting=2, read_seconds=5, kept_images=3)
 WAITING = 8  # in the line of the real server
 
 

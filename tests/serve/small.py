@@ -1,4 +1,4 @@
-"""A tiny run in which a single rank matters, and pictures to send."""
+"""A tiny run in which a single rank matters, and images to send."""
 
 from io import BytesIO
 from pathlib import Path
@@ -10,8 +10,9 @@ from PIL import Image
 
 from reconet.data.scenes.generate import CLASSES, PALETTE, scene
 from reconet.models.context.reconet import RecoNet, TensorReconstruction
+from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import build_model
-from reconet.models.trained import save_trained
+from reconet.models.trained import TrainedNetwork, save_trained
 from reconet.recipes import find_recipe
 from reconet.recipes.overrides import apply_overrides
 from reconet.system.run_files import BEST
@@ -32,17 +33,17 @@ def make_run(directory: Path, *settings: str) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     save_trained(
         directory / BEST,
-        model,
-        recipe,
-        classes=NAMES,
-        palette=PALETTE,
-        step=20,
-        score={"miou": 0.25},
+        TrainedNetwork(
+            model=model,
+            info=NetworkInfo(
+                recipe=recipe, classes=NAMES, palette=PALETTE, step=20, score={"miou": 0.25}
+            ),
+        ),
     )
     return directory
 
 
-def picture(number: int = 1, size: tuple[int, int] = (48, 80)) -> NDArray[np.uint8]:
+def image(number: int = 1, size: tuple[int, int] = (48, 80)) -> NDArray[np.uint8]:
     return scene(3, number, size)[0]
 
 

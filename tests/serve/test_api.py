@@ -1,4 +1,4 @@
-"""What the interface answers: to pictures, to garbage, to strangers."""
+"""What the interface answers: to images, to garbage, to strangers."""
 
 import base64
 import json
@@ -26,10 +26,10 @@ from reconet.serve.routes import wants_png
 from reconet.serve.segment import VIEW_SIDE, shrunk, thinned
 from reconet.serve.server import listen
 from tests.serve.conftest import LIMITS
-from tests.serve.small import NAMES, make_run, picture, png, unpacked
+from tests.serve.small import NAMES, image, make_run, png, unpacked
 
 PNG = {"Content-Type": "image/png"}
-IMAGE = picture()
+IMAGE = image()
 
 
 def test_json_holds_labels_and_shares_as_the_predictor_says(
@@ -60,19 +60,19 @@ def test_png_holds_class_numbers(client: TestClient, predictor: Predictor, kind:
     np.testing.assert_array_equal(unpacked(answer.content), predictor(seen_hwc).label_hw)
 
 
-def test_an_overlay_is_the_tinted_picture(client: TestClient, predictor: Predictor) -> None:
+def test_an_overlay_is_the_tinted_image(client: TestClient, predictor: Predictor) -> None:
     answer = client.post("/api/segment?overlay=0.3", content=png(IMAGE), headers=PNG)
-    label_hw, palette = predictor(IMAGE).label_hw, predictor.network.palette
+    label_hw, palette = predictor(IMAGE).label_hw, predictor.network.info.palette
     np.testing.assert_array_equal(unpacked(answer.content), overlay(IMAGE, label_hw, palette, 0.3))
 
 
 def test_a_form_is_as_good_as_a_body(client: TestClient) -> None:
-    by_form = client.post("/api/segment", files={"picture": ("a.png", png(IMAGE), "image/png")})
+    by_form = client.post("/api/segment", files={"image": ("a.png", png(IMAGE), "image/png")})
     by_body = client.post("/api/segment", content=png(IMAGE), headers=PNG)
     assert by_form.json()["labels_png"] == by_body.json()["labels_png"]
 
 
-def test_pictures_are_turned_as_their_camera_says(client: TestClient) -> None:
+def test_images_are_turned_as_their_camera_says(client: TestClient) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     answer = client.post("/api/segment", content=png(IMAGE, exif=exif), headers=PNG)
@@ -98,7 +98,7 @@ BAD: dict[str, tuple[bytes, str, int]] = {
     "a bomb": (bomb(), "image/png", 413),
     "text": (b"hello", "text/plain", 415),
     "no type": (png(IMAGE), "", 415),
-    "a vector picture": (b"<svg/>", "image/svg+xml", 415),
+    "a vector image": (b"<svg/>", "image/svg+xml", 415),
     "garbage": (b"\x00garbage" * 99, "image/jpeg", 422),
     "cut off": (png(IMAGE)[:900], "image/png", 422),
     "a cut-off photograph": (png(IMAGE, "JPEG")[:900], "image/jpeg", 422),
@@ -113,7 +113,7 @@ BAD: dict[str, tuple[bytes, str, int]] = {
 
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
-@pytest.mark.parametrize("url", ["/api/segment", "/api/pictures"])
+@pytest.mark.parametrize("url", ["/api/segment", "/api/images"])
 @pytest.mark.parametrize("what", BAD)
 def test_bad_uploads_get_a_status_and_one_line(client: TestClient, url: str, what: str) -> None:
     body, kind, status = BAD[what]
@@ -207,21 +207,21 @@ def test_examples_can_be_sent_back(client: TestClient) -> None:
     assert client.get("/api/examples/8.png").status_code == 422
 
 
-def test_the_document_describes_every_route_and_the_picture_body(client: TestClient) -> None:
+def test_the_document_describes_every_route_and_the_image_body(client: TestClient) -> None:
     paths = client.get("/openapi.json").json()["paths"]
-    assert {"/api/segment", "/api/pictures", "/api/model", "/health"} <= paths.keys()
+    assert {"/api/segment", "/api/images", "/api/model", "/health"} <= paths.keys()
     body = paths["/api/segment"]["post"]["requestBody"]["content"]
     assert {"image/png", "image/jpeg", "multipart/form-data"} <= body.keys()
     assert {"413", "415", "422", "503"} <= paths["/api/segment"]["post"]["responses"].keys()
 
 
-# ------------------------------------------------------------------ pictures and their ranks
+# ------------------------------------------------------------------ images and their ranks
 
 
 def send(client: TestClient, image_hwc: Any = IMAGE) -> str:
-    answer = client.post("/api/pictures", content=png(image_hwc), headers=PNG)
+    answer = client.post("/api/images", content=png(image_hwc), headers=PNG)
     assert answer.status_code == 201, answer.text
-    return f"/api/pictures/{answer.json()['id']}"
+    return f"/api/images/{answer.json()['id']}"
 
 
 def test_hovering_reads_class_and_probability(client: TestClient, predictor: Predictor) -> None:
@@ -251,7 +251,7 @@ def test_switching_the_rank_that_matters_off_changes_the_segmentation(client: Te
 
 
 def test_all_ranks_on_is_the_prediction_itself_over_several_windows(predictor: Predictor) -> None:
-    large_hwc = picture(5, (70, 150))
+    large_hwc = image(5, (70, 150))
     own = Predictor(
         predictor.network,
         protocol=replace(predictor.protocol, relative_to="original"),
@@ -268,7 +268,7 @@ def test_all_ranks_on_is_the_prediction_itself_over_several_windows(predictor: P
     np.testing.assert_array_equal(explorer.heat(2), heat_hw)
 
 
-def test_a_heat_map_is_a_picture_of_the_same_size(client: TestClient) -> None:
+def test_a_heat_map_is_a_image_of_the_same_size(client: TestClient) -> None:
     url = send(client)
     heat_hwc = unpacked(client.get(f"{url}/heat/2.png").content)
     assert heat_hwc.shape == IMAGE.shape
@@ -288,14 +288,14 @@ def test_a_question_that_is_not_text_is_refused_as_described(client: TestClient)
     answer = client.post(f"{send(client)}/ranks", content=b"\xff\xfe\xfd", headers=headers)
     paths = client.get("/openapi.json").json()["paths"]
     assert answer.status_code == 400
-    assert "400" in paths["/api/pictures/{name}/ranks"]["post"]["responses"]
+    assert "400" in paths["/api/images/{name}/ranks"]["post"]["responses"]
 
 
-def test_old_pictures_are_forgotten_and_the_newest_are_not(client: TestClient) -> None:
-    urls = [send(client) for _ in range(LIMITS.kept_pictures + 1)]
+def test_old_images_are_forgotten_and_the_newest_are_not(client: TestClient) -> None:
+    urls = [send(client) for _ in range(LIMITS.kept_images + 1)]
     statuses = [client.get(f"{url}/hover.png").status_code for url in urls]
     assert statuses == [404, 200, 200, 200]
-    assert client.get("/api/pictures/unknown/ranks").status_code == 404
+    assert client.get("/api/images/unknown/ranks").status_code == 404
 
 
 def test_networks_without_ranks_have_no_explorer(tmp_path: Path) -> None:
@@ -344,7 +344,7 @@ def test_another_method_is_answered_with_those_that_there_are(client: TestClient
 # ------------------------------------------------------------------ small things
 
 
-def test_what_the_page_sees_of_a_large_picture_fits() -> None:
+def test_what_the_page_sees_of_a_large_image_fits() -> None:
     label_hw = np.arange(2000, dtype=np.uint16)[:, None].repeat(3300, 1).astype(np.uint8)
     image_hwc = np.zeros((2000, 3300, 3), np.uint8)
     assert thinned(label_hw).shape == shrunk(image_hwc).shape[:2]

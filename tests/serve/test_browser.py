@@ -1,4 +1,4 @@
-"""The page in a real browser: a picture in, an overlay out, a rank off, a change seen.
+"""The page in a real browser: an image in, an overlay out, a rank off, a change seen.
 
 Screenshots are left in artefacts/serve, to be looked at.
 """
@@ -18,7 +18,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
 from tests.serve.launch import ROOT, Server
-from tests.serve.small import EVIL, picture, png
+from tests.serve.small import EVIL, image, png
 
 DRIVER = shutil.which("chromedriver")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
@@ -54,7 +54,7 @@ class Page:
         self.explored()
 
     def explored(self) -> None:
-        """Wait until the newest picture and its ranks are there."""
+        """Wait until the newest image and its ranks are there."""
         self.until(lambda: self.css("body")[0].get_attribute("data-explored"))
         assert self.id("changed").text == "All ranks are on."
 
@@ -114,12 +114,12 @@ def page(browser: webdriver.Chrome, server: Server) -> Page:
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("pictures") / "scene.png"
-    path.write_bytes(png(picture(1, (96, 144))))
+    path = tmp_path_factory.mktemp("images") / "scene.png"
+    path.write_bytes(png(image(1, (96, 144))))
     return path
 
 
-def test_a_picture_in_an_overlay_out_a_rank_off_a_change(page: Page, file: Path) -> None:
+def test_a_image_in_an_overlay_out_a_rank_off_a_change(page: Page, file: Path) -> None:
     page.shoot("1-empty")
     page.open(file)
     tinted = page.canvas()
@@ -178,7 +178,7 @@ def test_it_fits_on_a_phone(page: Page, file: Path) -> None:
     page.until(lambda: "pixels changed" in page.id("changed").text)
     frame = page.id("frame")
     top = page.browser.execute_script("return arguments[0].getBoundingClientRect().top", frame)
-    assert top >= 0  # the picture is in sight while its ranks are switched
+    assert top >= 0  # the image is in sight while its ranks are switched
     page.shoot("6-phone-ranks")
 
 
@@ -186,7 +186,7 @@ def test_problems_are_said_in_the_page_and_names_are_only_text(page: Page, tmp_p
     garbage = tmp_path / f"{EVIL.replace('/', '')}.png"
     garbage.write_bytes(b"garbage")
     page.id("file").send_keys(str(garbage))
-    page.until(lambda: "cannot read the picture" in page.id("problem").text)
+    page.until(lambda: "cannot read the image" in page.id("problem").text)
     large = tmp_path / "large.png"
     large.write_bytes(bytes(3_000_000))
     page.id("file").send_keys(str(large))

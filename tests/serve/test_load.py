@@ -14,7 +14,7 @@ import pytest
 from reconet.inference.predictor import Predictor
 from tests.serve.conftest import WAITING
 from tests.serve.launch import Server
-from tests.serve.small import picture, png, unpacked
+from tests.serve.small import image, png, unpacked
 
 PNG = {"Content-Type": "image/png"}
 SIZES = ((48, 80), (64, 64), (90, 40), (300, 500))
@@ -27,7 +27,7 @@ def post(url: str, body: bytes) -> httpx.Response:
 def test_fifty_at_once_are_answered_right_or_turned_away(
     server: Server, predictor: Predictor
 ) -> None:
-    images = [picture(number, size) for number, size in enumerate(SIZES)]
+    images = [image(number, size) for number, size in enumerate(SIZES)]
     right = [predictor(image_hwc).label_hw for image_hwc in images]
     bodies = [png(image_hwc) for image_hwc in images]
     process = psutil.Process(server.process.pid)
@@ -46,7 +46,7 @@ def test_fifty_at_once_are_answered_right_or_turned_away(
         label_hw = unpacked(base64.b64decode(answer.json()["labels_png"]))
         np.testing.assert_array_equal(label_hw, right[number % len(SIZES)])
     # Every place may hold an upload (2 MB) and its answer; the rest is what 50 connections and
-    # threads leave in the allocator. One picture of the largest kind kept for each request would
+    # threads leave in the allocator. One image of the largest kind kept for each request would
     # be more than this.
     assert process.memory_info().rss - before < 150 * 2**20
     assert httpx.get(f"{server.url}/health").json() == {"status": "ok", "waiting": 0}
@@ -73,5 +73,5 @@ def test_who_leaves_early_costs_no_place(server: Server) -> None:
     for _ in range(2 * WAITING):
         with socket.create_connection(("127.0.0.1", server.port)) as lost:
             lost.sendall(head + b"Content-Length: 100000\r\n\r\nabc")
-    assert post(server.url, png(picture())).status_code == 200
+    assert post(server.url, png(image())).status_code == 200
     assert httpx.get(f"{server.url}/health").json()["waiting"] == 0

@@ -24,7 +24,7 @@ def found(variant: str, *, rank: int = 0, macs: int = 10**9) -> Row:
         effective=parts(1.5),
         for_90=parts(2.0),
         for_99=parts(4.0),
-        between_pictures=0.01,
+        between_images=0.01,
     )
     cell = CellResult(
         variant=variant,

@@ -50,7 +50,7 @@ def test_the_spectrum_is_that_of_the_unfolded_attention() -> None:
     assert found.effective["lambda"] == pytest.approx(by_hand, rel=1e-5)
 
 
-def test_an_attention_that_is_the_same_for_all_pictures_has_no_spread_between_them() -> None:
+def test_an_attention_that_is_the_same_for_all_images_has_no_spread_between_them() -> None:
     attention_chw = torch.rand(2, 3, 4)
     assert between([attention_chw, attention_chw]) == 0
     assert between([attention_chw, 3 * attention_chw]) > 0.4

@@ -149,7 +149,7 @@ def test_the_score_is_that_of_the_last_step_by_the_protocol_of_the_recipe(
     assert result is not None
     last = [line for line in read_log(cell.directory) if line["kind"] == "val"][-1]
     assert last["step"] == 4
-    # A training looks at pictures of base_size, and these are larger.
+    # A training looks at images of base_size, and these are larger.
     assert (result.figures["miou"] == last["miou"]) == (relative_to == "base_size")
     assert ("long side of 48" in result.protocol) == (relative_to == "base_size")
     assert result == read_result(cell.directory)
@@ -199,7 +199,7 @@ def test_another_recipe_in_the_same_directory_is_an_error(tmp_path: Path) -> Non
     ):
         pass
     with entered(tmp_path, COMPONENTS, apply_overrides(tiny(), ["data.workers=1"])):
-        pass  # who reads the pictures changes nothing
+        pass  # who reads the images changes nothing
 
 
 def test_a_directory_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:

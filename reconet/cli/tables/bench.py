@@ -54,7 +54,7 @@ def paper_tables(
     return [
         *(_paper_table(title, [r for r in rows if r.table == t]) for t, title in titles.items()),
         table(
-            "The heads by one rule: 512 x 512 picture, 21 classes, with classifier",
+            "The heads by one rule: 512 x 512 image, 21 classes, with classifier",
             ["head", "uniform G", "params M"],
             [[h.name, f"{h.macs / 1e9:.3f}", f"{h.params / 1e6:.3f}"] for h in heads],
         ),
@@ -101,7 +101,7 @@ def bench_data_table(results: Sequence[DataBench]) -> Table:
         "pillow": "Pillow, resize then crop",
     }
     return table(
-        "Training pipeline, 500 x 375 pictures, crop 512",
+        "Training pipeline, 500 x 375 images, crop 512",
         ["pipeline", "workers", "samples/s", "of decoding alone", "over Pillow"],
         [
             [
@@ -135,7 +135,7 @@ def bench_train_table(title: str, results: Sequence[TrainBench]) -> Table:
 
 
 def bench_evaluate_table(title: str, results: Sequence[EvaluateBench]) -> Table:
-    columns = ["classes", "s/picture", "in network", "plain s", "in network", "faster", "mIoU %"]
+    columns = ["classes", "s/image", "in network", "plain s", "in network", "faster", "mIoU %"]
     rows = [
         [
             str(r.classes),

@@ -47,7 +47,7 @@ def dataset_table(infos: Mapping[str, DatasetInfo]) -> Table:
         splits = ", ".join(f"{split} {count or '?'}" for split, count in info.splits.items())
         classes = str(len(info.classes)) if info.classes else "yours"
         rows.append([name, info.title, classes, splits, info.licence, info.source])
-    columns = ["name", "what", "classes", "pictures", "licence", "source"]
+    columns = ["name", "what", "classes", "images", "licence", "source"]
     return _words(table("Datasets", columns, rows))
 
 
@@ -72,7 +72,7 @@ def prediction_tables(outcome: Outcome) -> list[RenderableType]:
 def score_tables(result: Evaluation) -> list[RenderableType]:
     """Every class, then the whole, then the protocol, without which a score means little."""
     shown: list[RenderableType] = []
-    title = f"{result.dataset} {result.split}, {result.pictures} pictures"
+    title = f"{result.dataset} {result.split}, {result.images} images"
     if result.figures:
         rows = [[name, _percent(iou)] for name, iou in result.iou.items()]
         known = [key for key in LABELS if key in result.figures]
@@ -125,15 +125,15 @@ def export_tables(result: Export) -> list[RenderableType]:
     """How it differs from the network, what quantisation cost, how to feed it, where it is."""
     rows = [
         [
-            f"{d.pictures} x {d.size[0]} x {d.size[1]}",
+            f"{d.images} x {d.size[0]} x {d.size[1]}",
             f"{d.logits:.1e}",
             f"{math.floor(1e5 * d.labels) / 1e3:.3f} %",  # 100 only where all are the same
         ]
         for d in result.differences
     ]
-    columns = ["pictures", "largest difference of logits", "same labels"]
+    columns = ["images", "largest difference of logits", "same labels"]
     shown: list[RenderableType] = [
-        Text(f"{result.how} against the network, on {result.pictures}", style="bold"),
+        Text(f"{result.how} against the network, on {result.images}", style="bold"),
         table("", columns, rows),
     ]
     if result.tries:
@@ -180,8 +180,8 @@ def prune_table(result: Pruning) -> Table:
     columns += ["MACs G", "of its core", "time", "of its core"]
     shown = table(f"{result.dataset}: {result.protocol}", columns, rows)
     shown.caption = (
-        f"Ranks chosen by {result.pictures} pictures of {result.calibrated_on}. Time is the median "
-        "ratio to the network before, in turns with it, on one picture of the training crop's "
+        f"Ranks chosen by {result.images} images of {result.calibrated_on}. Time is the median "
+        "ratio to the network before, in turns with it, on one image of the training crop's "
         "size, with its range over the rounds; ~ where the range holds 1: no difference but noise."
     )
     return shown

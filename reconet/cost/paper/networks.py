@@ -1,6 +1,6 @@
 """FLOPs column of the comparison on VOC12 val: ResNet-101, and what each method adds to it.
 
-The inputs are mixed: some numbers fit 513 x 513 pictures (features of 65 x 65), some 512 x 512; and
+The inputs are mixed: some numbers fit 513 x 513 images (features of 65 x 65), some 512 x 512; and
 some include the classifier. A row has what gives the number, and its note says so.
 """
 

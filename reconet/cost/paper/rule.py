@@ -47,7 +47,7 @@ LAYERS = (
 
 @dataclass(frozen=True, kw_only=True)
 class PaperCost:
-    """What the paper's rule counts, for one picture."""
+    """What the paper's rule counts, for one image."""
 
     flops: int
     memory_bytes: int

@@ -1,4 +1,4 @@
-"""Labels as colours: alone, over their picture, and as a sheet of several with a legend."""
+"""Labels as colours: alone, over their image, and as a sheet of several with a legend."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ FONT = 12
 
 
 class Tile(NamedTuple):
-    """One line of a sheet: pictures side by side under a caption."""
+    """One line of a sheet: images side by side under a caption."""
 
     caption: str
     images: Sequence[Image]
@@ -38,7 +38,7 @@ def colourise(label_hw: Label, palette: Sequence[Colour]) -> Image:
 def overlay(
     image_hwc: Image, label_hw: Label, palette: Sequence[Colour], alpha: float = 0.5
 ) -> Image:
-    """The picture, tinted by its labels; where it is not labelled, as it is."""
+    """The image, tinted by its labels; where it is not labelled, as it is."""
     tint_hwc = colourise(label_hw, palette)
     mixed_hwc = cv2.addWeighted(image_hwc, 1 - alpha, tint_hwc, alpha, 0)
     labelled_hw1 = (label_hw != IGNORE)[..., None]
@@ -75,7 +75,7 @@ def write_sheet(path: Path, tiles: Sequence[Tile], names: Sequence[tuple[str, Co
 
 
 def contact_sheet(dataset: Dataset, path: Path, count: int = 8) -> None:
-    """Write a PNG of a few pictures, each beside itself under its labels, with a legend."""
+    """Write a PNG of a few images, each beside itself under its labels, with a legend."""
     info = dataset.info
     tiles, seen = [], set()
     for index in spread_indices(len(dataset), count):

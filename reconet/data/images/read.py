@@ -1,10 +1,10 @@
-"""Reading pictures and label files from disks that nobody has checked.
+"""Reading images and label files from disks that nobody has checked.
 
-Whatever is wrong with a file, missing, cut off, not a picture, or a small file that unpacks to
+Whatever is wrong with a file, missing, cut off, not an image, or a small file that unpacks to
 gigabytes, it is a DataError of one line that names the file.
 
 For datasets EXIF orientation is *not* applied: the label files of the public ones are in the raw
-order of pixels, and turning the picture alone would tear the pair apart. Pictures without labels
+order of pixels, and turning the image alone would tear the pair apart. Images without labels
 are read upright, as a person sees them.
 
 JPEGs and RGB PNGs are decoded by OpenCV, which is faster than Pillow and gives the same pixels;
@@ -52,18 +52,18 @@ TURNS: dict[int, Callable[[NDArray[np.uint8]], NDArray[np.uint8]]] = {
 
 
 class Upright(NamedTuple):
-    """A picture as a person sees it."""
+    """An image as a person sees it."""
 
     image_hwc: NDArray[np.uint8]
     frames: int  # of an animation or a file of several pages, of which this is the first
 
 
 class TooManyPixelsError(DataError):
-    """A picture is larger than its reader allows, whatever the size of its file."""
+    """An image is larger than its reader allows, whatever the size of its file."""
 
 
 def read_image(path: Path) -> NDArray[np.uint8]:
-    """Read a picture as RGB, image_hwc.
+    """Read an image as RGB, image_hwc.
 
     Greyscale is repeated, CMYK and palettes are converted, alpha is dropped, and of 16-bit
     samples the high byte is kept.
@@ -79,26 +79,26 @@ def read_image(path: Path) -> NDArray[np.uint8]:
 
 
 def read_upright(path: Path) -> Upright:
-    """Read a picture as RGB, turned as its EXIF orientation says."""
+    """Read an image as RGB, turned as its EXIF orientation says."""
     data = _read(path)
     with _unpacked(data, path) as image:
         return _upright(path, data, image)
 
 
 def decode_upright(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
-    """The same of a picture that came as bytes, image_hwc."""
+    """The same of an image that came as bytes, image_hwc."""
     with _unpacked(data, name, max_pixels) as image:
         return _upright(name, data, image).image_hwc
 
 
 def to_upright(image: Image.Image) -> NDArray[np.uint8]:
-    """The same of a picture that is open already."""
+    """The same of an image that is open already."""
     try:
-        return _to_rgb("the picture", ImageOps.exif_transpose(image))
+        return _to_rgb("the image", ImageOps.exif_transpose(image))
     except DataError:
         raise
     except Exception as error:
-        raise DataError(f"cannot read the picture: {_reason(error)}.") from error
+        raise DataError(f"cannot read the image: {_reason(error)}.") from error
 
 
 def read_index(path: Path) -> NDArray[np.uint8]:
@@ -118,7 +118,7 @@ def read_index(path: Path) -> NDArray[np.uint8]:
         if image.mode.startswith("I"):
             return _narrow(path, np.asarray(image))
         raise DataError(
-            f"{path} is a picture of mode {image.mode}, not a mask of class numbers; save it as an "
+            f"{path} is an image of mode {image.mode}, not a mask of class numbers; save it as an "
             "index or palette PNG, or read it with dataset `folder` and its option `colours`."
         )
 
@@ -185,7 +185,7 @@ def _by_opencv(data: bytes) -> NDArray[np.uint8] | None:
 
 
 def _frames(image: Image.Image) -> int:
-    """A photograph with a preview or a second view in it (MPO) is one picture."""
+    """A photograph with a preview or a second view in it (MPO) is one image."""
     if image.format == "MPO":
         return 1
     try:
@@ -211,7 +211,7 @@ def _read(path: Path) -> bytes:
         if not (S_ISREG(status.st_mode) or S_ISDIR(status.st_mode)):
             raise DataError(f"{path} is no ordinary file.")  # reading a pipe would wait for ever
         if status.st_size > MAX_BYTES:
-            raise DataError(f"{path} has {status.st_size:,} bytes, too many for a picture.")
+            raise DataError(f"{path} has {status.st_size:,} bytes, too many for an image.")
         return path.read_bytes()
     except OSError as error:
         raise DataError(f"cannot read {path}: {_reason(error)}.") from error
@@ -239,7 +239,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, Image.DecompressionBombError):
         return "it unpacks to more than its size allows (a decompression bomb?)"
     if isinstance(error, UnidentifiedImageError):
-        return f"it is no picture of a known format ({', '.join(FORMATS)})"
+        return f"it is no image of a known format ({', '.join(FORMATS)})"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return " ".join(str(error).split()).rstrip(".") or type(error).__name__

@@ -21,7 +21,7 @@ PALETTE = colour_map(256)
 
 
 def plan_coco(root: Path, source: Path | None = None) -> Plan:
-    """Draw every picture that has an instance of VOC's classes; `source`: another annotations."""
+    """Draw every image that has an instance of VOC's classes; `source`: another annotations."""
     home = coco_root(root)
     folder = source or home / "annotations"
     files = {split: folder / f"instances_{split}2017.json" for split in INFO.splits}
@@ -56,7 +56,7 @@ def _jobs(target: Path, path: Path) -> list[Job]:
 
 
 def draw_one(job: Job) -> None:
-    """Draw a picture, and keep it if enough of it is labelled."""
+    """Draw an image, and keep it if enough of it is labelled."""
     try:
         label_hw = draw(job.source, first_wins=True)
     except Exception as error:  # pycocotools raises nearly anything about bad segmentations
@@ -66,7 +66,7 @@ def draw_one(job: Job) -> None:
 
 
 def _finish(home: Path, jobs: Mapping[str, Sequence[Job]]) -> Mapping[str, int]:
-    """List what was kept. A picture with too little in it has no file, and is drawn again."""
+    """List what was kept. An image with too little in it has no file, and is drawn again."""
     counts = {}
     for split, some in jobs.items():
         kept = sorted(job.target.stem for job in some if job.target.exists())

@@ -12,7 +12,7 @@ from reconet.types import Label
 
 
 class Drawing(NamedTuple):
-    """A picture's instances: pairs of a class and a segmentation, in the order of the file."""
+    """An image's instances: pairs of a class and a segmentation, in the order of the file."""
 
     height: int
     width: int

@@ -31,7 +31,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """What a preparation did, and the number of pictures that each split now has."""
+    """What a preparation did, and the number of images that each split now has."""
 
     done: int
     skipped: int

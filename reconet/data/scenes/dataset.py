@@ -1,4 +1,4 @@
-"""The built-in dataset `scenes`: generated pictures, no files (see scenes.py)."""
+"""The built-in dataset `scenes`: generated images, no files (see scenes.py)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,11 +12,11 @@ from reconet.recipes.schema import Count, Seed, Settings, Size
 
 class ScenesOptions(Settings):
     size: Size = (160, 160)
-    """height and width of the pictures"""
+    """height and width of the images"""
     train: Count = 2000
-    """number of training pictures"""
+    """number of training images"""
     val: Count = 200
-    """number of validation pictures"""
+    """number of validation images"""
     seed: Seed = 0
     """another seed, another world"""
 
@@ -52,7 +52,7 @@ class ScenesDataset:
         return f"{self.split}-{range(self.count)[index]:06d}"
 
     def __getitem__(self, index: int) -> Sample:
-        """Train has the even pictures of the endless series and val the odd: they never meet."""
+        """Train has the even images of the endless series and val the odd: they never meet."""
         place = range(self.count)[index]
         number = len(SERIES) * place + SERIES.index(self.split)
         return Sample(self.name(place), *scene(self.seed, number, self.size))

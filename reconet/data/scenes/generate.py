@@ -1,6 +1,6 @@
-"""The built-in data: pictures in which context decides what a thing is.
+"""The built-in data: images in which context decides what a thing is.
 
-Three facts about a picture are drawn first, each by a fair coin, independent of one another:
+Three facts about an image are drawn first, each by a fair coin, independent of one another:
 is it night, is it in town, is there a pasture? They decide what things are *called*:
 
     disc      sun  | moon       by the light on the foreground, and by lit windows
@@ -40,7 +40,7 @@ PALETTE: tuple[tuple[int, int, int], ...] = (
 
 
 class World(NamedTuple):
-    """What is true of a whole picture, and decides the classes in it."""
+    """What is true of a whole image, and decides the classes in it."""
 
     night: bool
     town: bool
@@ -49,7 +49,7 @@ class World(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Strip:
-    """A band across the picture: its middle is a parabola, its width changes along it."""
+    """A band across the image: its middle is a parabola, its width changes along it."""
 
     middle: float
     slope: float
@@ -67,21 +67,21 @@ class Strip:
 def scene(
     seed: int, index: int, size: tuple[int, int] = (160, 160)
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Picture `index` of the endless series `seed`, at `size` (height, width).
+    """Image `index` of the endless series `seed`, at `size` (height, width).
 
     Returns image_hwc (RGB) and label_hw (0..len(CLASSES) - 1, or IGNORE); a function of its
     arguments alone.
     """
-    return picture(seed, index, size, world_of(seed, index))
+    return image(seed, index, size, world_of(seed, index))
 
 
 def world_of(seed: int, index: int) -> World:
-    """The facts that decide the classes in a picture."""
+    """The facts that decide the classes in an image."""
     night, town, pasture = stream(seed, index, "world").random(3) < 0.5
     return World(bool(night), bool(town), bool(pasture))
 
 
-def picture(
+def image(
     seed: int, index: int, size: tuple[int, int], world: World
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """The scene as it would be in another world: the evidence changes, the rest stays."""
@@ -95,7 +95,7 @@ PARTS = ("world", "air", "sky", "skyline", "land", "things", "fence", "texture",
 
 
 def stream(seed: int, index: int, part: str) -> Rng:
-    """Random numbers of one part of one picture.
+    """Random numbers of one part of one image.
 
     Each part has its own stream, so that painting a fence, or not, cannot move a cloud.
     """
@@ -168,7 +168,7 @@ def mountains(canvas: Canvas, rng: Rng, air: Air) -> None:
     """A short range, somewhere along the horizon."""
     middle = rng.uniform(0.05, 0.95)
     for x in middle + rng.uniform(-0.17, 0.17, rng.integers(1, 4)):
-        paint.mountain(canvas, rng, air, min(max(x, 0.05), 0.95))  # never out of the picture
+        paint.mountain(canvas, rng, air, min(max(x, 0.05), 0.95))  # never out of the image
 
 
 def houses(canvas: Canvas, rng: Rng, air: Air, *, night: bool) -> None:
@@ -207,7 +207,7 @@ def lay_strip(canvas: Canvas, rng: Rng, air: Air) -> Strip:
     )
     strip = Strip(middle=middle, slope=slope, bend=bend, half=half, taper=taper)
     colour = paint.mixed(rng, GREY_BLUE)
-    seam = 0.004 + 1.0 / canvas.height  # at least one pixel, however small the picture
+    seam = 0.004 + 1.0 / canvas.height  # at least one pixel, however small the image
     for grow, tint, material in ((seam, GRAVEL, Material.BANK), (0.0, colour, Material.STRIP)):
         band = replace(strip, half=half + grow)
         upper, lower = (canvas.at(ACROSS, band.edge(ACROSS, side)) for side in (-1, 1))

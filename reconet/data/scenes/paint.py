@@ -1,10 +1,10 @@
 """How the things of a scene are drawn. Nothing here knows what a thing is called.
 
-A canvas holds two pictures: the colours, and the material of each pixel. Which class a
-material stands for is decided elsewhere, from the whole picture, so a painter cannot give it
+A canvas holds two images: the colours, and the material of each pixel. Which class a
+material stands for is decided elsewhere, from the whole image, so a painter cannot give it
 away: there is one painter for a disc, none for a sun or a moon.
 
-Positions are fractions of the picture (0..1, y downwards); sizes are in units of its shorter
+Positions are fractions of the image (0..1, y downwards); sizes are in units of its shorter
 side, so that a layout is the same at any resolution and a disc stays round.
 """
 
@@ -37,7 +37,7 @@ class Material(IntEnum):
 
 
 class Canvas:
-    """Colours and materials of one picture, painted from back to front."""
+    """Colours and materials of one image, painted from back to front."""
 
     def __init__(self, size: tuple[int, int]) -> None:
         self.height, self.width = size
@@ -47,7 +47,7 @@ class Canvas:
         self.row_h = (np.arange(self.height) + 0.5) / self.height
 
     def at(self, x: ArrayLike, y: ArrayLike) -> Points:
-        """Fractions of the picture in pixels: one point, or a line of them."""
+        """Fractions of the image in pixels: one point, or a line of them."""
         return np.array([np.multiply(x, self.width), np.multiply(y, self.height)]).T - 0.5
 
     def polygon(self, points_n2: Points, colour: Colour, material: Material) -> None:
@@ -61,7 +61,7 @@ class Canvas:
         self.polygon(centre + np.multiply(axes, CIRCLE), colour, material)
 
     def rows(self, points_n2: Points, colour_h3: Colour, material: Material) -> None:
-        """Fill a polygon with one colour per row of the picture."""
+        """Fill a polygon with one colour per row of the image."""
         fixed_n2 = np.rint(points_n2 * 2**SUBPIXEL_BITS).astype(np.int32)
         mask_hw = np.zeros_like(self.material_hw)
         for target_hw, value in ((mask_hw, 1), (self.material_hw, material)):
@@ -80,7 +80,7 @@ class Air:
     light: Colour  # factor per channel on the nearest things; 1 means unchanged
 
     def tone(self, colour: Colour, y: ArrayLike) -> Colour:
-        """The colour of a thing that stands at height `y` of the picture (one or many).
+        """The colour of a thing that stands at height `y` of the image (one or many).
 
         The hour's light sets in gradually, so that the sky's neighbours do not tell the hour.
         """

@@ -21,7 +21,7 @@ INFO = DatasetInfo(
     layout=(
         "ADEChallengeData2016/images/{training,validation}/*.jpg",
         "ADEChallengeData2016/annotations/{training,validation}/*.png",
-        "release_test/testing/*.jpg (pictures of the challenge's test)",
+        "release_test/testing/*.jpg (images of the challenge's test)",
     ),
     licence="non-commercial research and education",
     source="http://sceneparsing.csail.mit.edu/",
@@ -52,4 +52,4 @@ def _test(home: Path) -> list[Pair]:
     for folder in TESTS:
         if (home / folder).is_dir():
             return [Pair(image.stem, image, None) for image in files_in(home / folder, [".jpg"])]
-    raise AbsentError(f"no test pictures: expected the folder release_test/testing in {home}.")
+    raise AbsentError(f"no test images: expected the folder release_test/testing in {home}.")

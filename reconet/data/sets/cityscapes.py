@@ -34,7 +34,7 @@ SCORED = (
     (33, "bicycle", (119, 11, 32)),
 )
 LABEL_IDS = tuple(label_id for label_id, _, _ in SCORED)  # for submissions: trainId -> labelId
-PICTURE, LABEL = "_leftImg8bit.png", "_gtFine_labelIds.png"
+IMAGE, LABEL = "_leftImg8bit.png", "_gtFine_labelIds.png"
 FOLDERS = {"train": ("train",), "val": ("val",), "trainval": ("train", "val"), "test": ("test",)}
 
 INFO = DatasetInfo(
@@ -45,7 +45,7 @@ INFO = DatasetInfo(
     splits={"train": 2975, "val": 500, "trainval": 3475, "test": 1525},
     disjoint=(("train", "val"), ("trainval", "test")),
     layout=(
-        f"leftImg8bit/{{train,val,test}}/{{city}}/{{city}}_{{seq}}_{{frame}}{PICTURE}",
+        f"leftImg8bit/{{train,val,test}}/{{city}}/{{city}}_{{seq}}_{{frame}}{IMAGE}",
         f"gtFine/{{train,val}}/{{city}}/{{city}}_{{seq}}_{{frame}}{LABEL}",
     ),
     licence="non-commercial; registration needed",
@@ -69,9 +69,9 @@ def _pairs(home: Path, folder: str) -> list[Pair]:
     images = need_folder(home / "leftImg8bit" / folder)
     labels = None if folder == "test" else need_folder(home / "gtFine" / folder)
     pairs = []
-    for image in sorted(images.glob(f"*/*{PICTURE}")):
-        name = image.name.removesuffix(PICTURE)
+    for image in sorted(images.glob(f"*/*{IMAGE}")):
+        name = image.name.removesuffix(IMAGE)
         pairs.append(Pair(name, image, labels and labels / image.parent.name / f"{name}{LABEL}"))
     if not pairs:
-        raise DataError(f"no */*{PICTURE} in {images}; found {contents(images)}.")
+        raise DataError(f"no */*{IMAGE} in {images}; found {contents(images)}.")
     return pairs

@@ -1,6 +1,6 @@
 """MS-COCO 2017 drawn with the classes of PASCAL VOC, as in pretraining for VOC.
 
-`reconet data prepare coco` draws the instances into PNGs and lists the pictures worth keeping.
+`reconet data prepare coco` draws the instances into PNGs and lists the images worth keeping.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ from reconet.data.sets.voc12 import read_label
 
 # COCO's category for each class of VOC, from background (none) to tvmonitor (tv).
 CATEGORIES = (0, 5, 2, 16, 9, 44, 6, 3, 17, 62, 21, 67, 18, 19, 4, 1, 64, 20, 63, 7, 72)
-MIN_PIXELS = 1000  # pictures with no more labelled pixels than this are left out
+MIN_PIXELS = 1000  # images with no more labelled pixels than this are left out
 LABELS = "voc_labels"
 
 INFO = DatasetInfo(
@@ -27,10 +27,10 @@ INFO = DatasetInfo(
         "annotations/instances_{train,val}2017.json",
         f"{LABELS}/{{train,val}}2017/*.png and {LABELS}/{{train,val}}.txt (made by prepare)",
     ),
-    licence="labels CC BY 4.0; pictures under Flickr's terms of use",
+    licence="labels CC BY 4.0; images under Flickr's terms of use",
     source="https://cocodataset.org/",
     notes=(
-        f"only pictures with more than {MIN_PIXELS} labelled pixels",
+        f"only images with more than {MIN_PIXELS} labelled pixels",
         "where instances overlap the first one wins; other categories are background",
     ),
 )

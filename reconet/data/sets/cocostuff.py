@@ -31,7 +31,7 @@ INFO = DatasetInfo(
         "10k: images/*.jpg, annotations/*.mat, imageLists/{train,test}.txt",
         "164k: images/{train2017,val2017}/*.jpg, annotations/{train2017,val2017}/*.png",
     ),
-    licence="labels CC BY 4.0; pictures under Flickr's terms of use",
+    licence="labels CC BY 4.0; images under Flickr's terms of use",
     source="https://github.com/nightrome/cocostuff10k and https://github.com/nightrome/cocostuff",
     notes=("10k has the splits train and test, 164k has train and val", "10k must be v1.1"),
 )

@@ -1,9 +1,9 @@
-"""Your own pictures: a folder of images and a folder of masks, and everything else said aloud.
+"""Your own images: a folder of images and a folder of masks, and everything else said aloud.
 
-    root/images/**/*.jpg       any picture format
-    root/masks/**/*.png        a mask of the same name for each picture
+    root/images/**/*.jpg       any image format
+    root/masks/**/*.png        a mask of the same name for each image
 
-Which pictures are train, and which val?
+Which images are train, and which val?
 1. If there are folders images/train and masks/train (and val, test), they say it.
 2. Otherwise, if there are lists train.txt and val.txt in the root, with a name on each line (as
    under images, with or without its suffix), they say it.
@@ -27,14 +27,14 @@ from pathlib import Path
 from unicodedata import normalize
 
 from reconet.data.dataset import DatasetInfo, FileDataset, Pair
-from reconet.data.layout import PICTURES, contents, find_root, is_kind, need_folder, read_lines
+from reconet.data.layout import IMAGES, contents, find_root, is_kind, need_folder, read_lines
 from reconet.data.options import read_options
 from reconet.data.sets.folder_masks import FolderOptions, mask_reader, palette_of
 from reconet.errors import AbsentError, DataError
 
 INFO = DatasetInfo(
     name="folder",
-    title="your own pictures",
+    title="your own images",
     classes=(),
     palette=(),
     splits={"train": None, "val": None, "test": None},
@@ -70,13 +70,13 @@ def _from_folders(root: Path, split: str, options: FolderOptions) -> list[Pair]:
     elif lists:
         _check_has(split, lists, f"{home} has lists for")
     elif split == "test":
-        raise AbsentError(f"no test pictures: expected {images / 'test'} or {home / 'test.txt'}.")
+        raise AbsentError(f"no test images: expected {images / 'test'} or {home / 'test.txt'}.")
 
-    found = _by_name(images, PICTURES)
+    found = _by_name(images, IMAGES)
     names: Sequence[str] = sorted(found)
     if lists and not folders:
         names = [_name(line) for line in read_lines(home / f"{split}.txt")]
-        _check_all(names, found, f"pictures of {split}.txt are not in {images}")
+        _check_all(names, found, f"images of {split}.txt are not in {images}")
     elif not folders:
         names = part(names, split, options.val_fraction)
     if split == "test":
@@ -98,19 +98,19 @@ def _from_file(root: Path, split: str, file: str, val_fraction: float) -> list[P
             raise DataError(f"{path} takes an image and a mask, with a tab between; got {line!r}.")
         name = _name(image)
         if name in pairs:
-            raise DataError(f"{path} has the picture {name} more than once.")
+            raise DataError(f"{path} has the image {name} more than once.")
         pairs[name] = Pair(name, root / image, root / mask[0] if mask else None)
     if "{split}" in file:
         return list(pairs.values())
     if split == "test":
-        raise AbsentError(f"{path} has no test pictures: use a file for each split, {{split}}.tsv.")
+        raise AbsentError(f"{path} has no test images: use a file for each split, {{split}}.tsv.")
     return [pairs[name] for name in part(sorted(pairs), split, val_fraction)]
 
 
 def part(names: Sequence[str], split: str, val_fraction: float) -> list[str]:
-    """The pictures of train or val: those with the smallest hashes of their names are val."""
+    """The images of train or val: those with the smallest hashes of their names are val."""
     if len(names) < 2:
-        raise DataError(f"{len(names)} picture cannot be split into train and val.")
+        raise DataError(f"{len(names)} image cannot be split into train and val.")
     count = min(max(1, round(len(names) * val_fraction)), len(names) - 1)
     val = set(sorted(names, key=lambda name: blake2b(os.fsencode(name)).digest())[:count])
     return [name for name in names if (name in val) == (split == "val")]
@@ -134,13 +134,13 @@ def _by_name(folder: Path, suffixes: Sequence[str]) -> dict[str, Path]:
 def _name(file: str) -> str:
     """A relative path without its suffix; é is one letter, however the disk spells it."""
     suffix = Path(file).suffix
-    stem = file.removesuffix(suffix) if suffix.lower() in PICTURES + MASKS else file
+    stem = file.removesuffix(suffix) if suffix.lower() in IMAGES + MASKS else file
     return normalize("NFC", stem)
 
 
 def _check_has(split: str, found: Sequence[str], where: str) -> None:
     if split not in found:
-        raise DataError(f"no pictures for the split {split}: {where} {', '.join(found)}.")
+        raise DataError(f"no images for the split {split}: {where} {', '.join(found)}.")
 
 
 def _check_all(names: Sequence[str], found: Mapping[str, Path], what: str) -> None:

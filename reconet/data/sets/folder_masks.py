@@ -1,4 +1,4 @@
-"""What the masks of your own pictures mean: the options of dataset `folder`, and RGB masks."""
+"""What the masks of your own images mean: the options of dataset `folder`, and RGB masks."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +22,11 @@ class FolderOptions(Settings):
     classes: Annotated[tuple[str, ...], Field(min_length=1, max_length=MAX_CLASSES)]
     """names of the classes: the first is label 0, and so on"""
     images: str = "images"
-    """folder of the pictures, relative to the root"""
+    """folder of the images, relative to the root"""
     masks: str = "masks"
     """folder of the masks, relative to the root"""
     mask_suffix: str = ""
-    """what the name of a mask has beyond that of its picture, such as _mask"""
+    """what the name of a mask has beyond that of its image, such as _mask"""
     pairs: str | None = None
     """text file of pairs, instead of the two folders"""
     ignore: Byte | tuple[Byte, ...] = IGNORE
@@ -36,7 +36,7 @@ class FolderOptions(Settings):
     colours: dict[str, tuple[Byte, Byte, Byte]] | None = None
     """for RGB masks: the colour of each class by name, and of "ignore" """
     val_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    """part of the pictures that is val, where folders or lists do not say"""
+    """part of the images that is val, where folders or lists do not say"""
 
     @property
     def ignored(self) -> tuple[int, ...]:

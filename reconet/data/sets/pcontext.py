@@ -1,6 +1,6 @@
-"""PASCAL-Context: the pictures of VOC 2010 with all of the scene labelled.
+"""PASCAL-Context: the images of VOC 2010 with all of the scene labelled.
 
-The labels come as one .mat per picture, with 459 numbers, or as the json of the "detail" API, with
+The labels come as one .mat per image, with 459 numbers, or as the json of the "detail" API, with
 those of the same numbers that belong to the 59 classes of the benchmark. Classes are in the order
 of the numbers, which is alphabetical. `reconet data prepare pcontext` turns either into PNGs;
 .mat files are also read as they are.
@@ -43,9 +43,9 @@ INFO_60 = DatasetInfo(
         f"VOCdevkit/VOC2010/{PNGS}/*.png (made by prepare)",
         f"VOCdevkit/VOC2010/{LISTS}/{{train,val}}.txt (made by prepare)",
     ),
-    licence="pictures under Flickr's terms of use; labels for research",
+    licence="images under Flickr's terms of use; labels for research",
     source="https://cs.stanford.edu/~roozbeh/pascal-context/ (.mat), the PASCAL in Detail "
-    "challenge (json), http://host.robots.ox.ac.uk/pascal/VOC/voc2010/ (pictures)",
+    "challenge (json), http://host.robots.ox.ac.uk/pascal/VOC/voc2010/ (images)",
     notes=("classes in alphabetical order", "background is a class and is scored"),
 )
 INFO_59 = DatasetInfo(

@@ -1,4 +1,4 @@
-"""SIFT-Flow: 2688 outdoor pictures of 256 x 256 in 33 classes."""
+"""SIFT-Flow: 2688 outdoor images of 256 x 256 in 33 classes."""
 
 from functools import partial
 from pathlib import Path
@@ -21,12 +21,12 @@ INFO = DatasetInfo(
     splits={"train": 2486, "test": 200},
     disjoint=(("train", "test"),),
     layout=(f"Images/{FOLDER}/*.jpg", f"SemanticLabels/{FOLDER}/*.mat", "TestSet1.txt"),
-    licence="research; pictures of LabelMe",
+    licence="research; images of LabelMe",
     source="http://www.cs.unc.edu/~jtighe/Papers/ECCV10/ (SiftFlowDataset.zip)",
     notes=(
         f"{' and '.join(sorted(UNANNOTATED))} are not annotated, and left out of train",
         "cow, desert and moon do not occur in test: leave them out of the mean",
-        "the RecoNet paper tests on 500 pictures; no such list is known",
+        "the RecoNet paper tests on 500 images; no such list is known",
     ),
 )
 
@@ -35,7 +35,7 @@ read_label = LabelReader(in_order(len(SIFT_FLOW), first=1, void=(0,)), partial(r
 
 def open_siftflow(root: Path, split: str) -> FileDataset:
     home = find_root(root, INFO.title, ("Images", "SemanticLabels"), ("SiftFlowDataset",))
-    test = read_ids(home / "TestSet1.txt", "It comes with the pictures.")
+    test = read_ids(home / "TestSet1.txt", "It comes with the images.")
     images = files_in(home / "Images" / FOLDER, [".jpg"])
     labels = need_folder(home / "SemanticLabels" / FOLDER)
     if split == "test":
@@ -44,7 +44,7 @@ def open_siftflow(root: Path, split: str) -> FileDataset:
         left_out = UNANNOTATED.union(test)
         names = [image.stem for image in images if image.stem not in left_out]
     if not names:
-        raise DataError(f"no pictures of {split} in {home / 'Images' / FOLDER}.")
+        raise DataError(f"no images of {split} in {home / 'Images' / FOLDER}.")
     pairs = [
         Pair(name, images[0].with_name(f"{name}.jpg"), labels / f"{name}.mat") for name in names
     ]

@@ -22,7 +22,7 @@ INFO = DatasetInfo(
         "VOCdevkit/VOC2012/ImageSets/Segmentation/{train,trainaug,val,trainval,test}.txt",
         "benchmark_RELEASE/dataset/{cls/*.mat,train.txt,val.txt} (SBD, for prepare)",
     ),
-    licence="pictures under Flickr's terms of use; SBD for research",
+    licence="images under Flickr's terms of use; SBD for research",
     source="http://host.robots.ox.ac.uk/pascal/VOC/voc2012/ and the Semantic Boundaries Dataset",
     notes=("trainaug = (VOC train + SBD train + SBD val) - VOC val", "labels of test are secret"),
 )
@@ -58,6 +58,6 @@ def _refuse_leak(names: list[str], lists: Path) -> None:
     shared = set(names) & set(read_ids(lists / "val.txt"))
     if shared:
         raise DataError(
-            f"{lists / 'trainaug.txt'} has {len(shared)} pictures of val, such as {min(shared)}: "
+            f"{lists / 'trainaug.txt'} has {len(shared)} images of val, such as {min(shared)}: "
             "scores would be false. Delete it and run `reconet data prepare voc12`."
         )

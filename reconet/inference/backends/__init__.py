@@ -16,7 +16,7 @@ from torch import Tensor
 
 from reconet.errors import CheckpointError, DataError, first_line, pick
 from reconet.inference.backends import onnx_file, openvino_file, program_file
-from reconet.inference.backends.about import LABELS, LOGITS, About
+from reconet.inference.backends.export_info import LABELS, LOGITS, ExportInfo
 
 __all__ = ["LABELS", "LOGITS", "RUNTIMES", "Opened", "open_file"]
 
@@ -36,12 +36,12 @@ class Opened:
     """An exported file, ready. Threads may share one."""
 
     source: Path
-    about: About
+    info: ExportInfo
     how: str
     run: Run
 
     def __call__(self, image_bchw: Tensor) -> tuple[Tensor, ...]:
-        """The outputs that it was opened for, where the picture is; computed on the CPU."""
+        """The outputs that it was opened for, where the image is; computed on the CPU."""
         self._check(image_bchw)
         try:
             said = self.run(image_bchw.cpu().numpy())
@@ -50,15 +50,15 @@ class Opened:
         return tuple(torch.from_numpy(np.asarray(one)).to(image_bchw.device) for one in said)
 
     def _check(self, image_bchw: Tensor) -> None:
-        shape, least = tuple(image_bchw.shape), self.about.smallest
+        shape, least = tuple(image_bchw.shape), self.info.smallest
         if image_bchw.dtype != torch.uint8 or len(shape) != 4 or shape[1] != 3 or not shape[0]:
             raise DataError(
-                f"{self.source} takes RGB pictures of 8 bits, (b, 3, h, w), got "
+                f"{self.source} takes RGB images of 8 bits, (b, 3, h, w), got "
                 f"{str(image_bchw.dtype).removeprefix('torch.')} {shape}."
             )
         if min(shape[2:]) < least:
             raise DataError(
-                f"{self.source} takes pictures of at least {least} x {least} pixels, got "
+                f"{self.source} takes images of at least {least} x {least} pixels, got "
                 f"{shape[3]} x {shape[2]}; the network that it was exported from takes any size."
             )
 
@@ -74,5 +74,5 @@ def open_file(source: Path, outputs: Sequence[str] = (LOGITS,), *, trusted: bool
     if not source.is_file():
         raise CheckpointError(f"no exported network at {source}.")
     texts, how, run = opener(source, outputs)
-    about = About.read(texts, source)
-    return Opened(source=source, about=about, how=f"{how} {about.precision}", run=run)
+    info = ExportInfo.from_texts(texts, source)
+    return Opened(source=source, info=info, how=f"{how} {info.precision}", run=run)

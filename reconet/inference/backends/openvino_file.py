@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from reconet.errors import CheckpointError, MissingExtraError
-from reconet.inference.backends.about import KEY
+from reconet.inference.backends.export_info import KEY
 from reconet.system.hardware import make_bf16_safe
 
 if TYPE_CHECKING:

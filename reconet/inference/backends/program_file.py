@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from reconet.errors import CheckpointError, first_line
-from reconet.inference.backends.about import LABELS, LOGITS
+from reconet.inference.backends.export_info import LABELS, LOGITS
 
 if TYPE_CHECKING:
     from reconet.inference.backends import Run

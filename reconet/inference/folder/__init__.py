@@ -1,11 +1,11 @@
-"""Predictions of many pictures as files in a folder.
+"""Predictions of many images as files in a folder.
 
-find.py      which pictures are meant
-names.py     what the files of each are called; never one name for two pictures
+find.py      which images are meant
+names.py     what the files of each are called; never one name for two images
 record.py    what has been predicted, so that a run may be stopped and gone on with
 plan.py      what is to be done, and by which process
 worker.py    one process at work
-write.py     the files of one picture
+write.py     the files of one image
 run.py       all together, in one process or several
 """
 

@@ -1,7 +1,7 @@
-"""Which pictures are meant by files, folders, globs and lists.
+"""Which images are meant by files, folders, globs and lists.
 
-A folder means the pictures in it and below, without hidden ones. Links are followed, but no folder
-is entered twice, so a loop ends. What a former run has written is no picture to predict: each
+A folder means the images in it and below, without hidden ones. Links are followed, but no folder
+is entered twice, so a loop ends. What a former run has written is no image to predict: each
 folder with a record is asked for it. No file is opened here, lists and records excepted.
 """
 
@@ -12,54 +12,52 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import NamedTuple
 
-from reconet.data.layout import PICTURES
+from reconet.data.layout import IMAGES
 from reconet.errors import DataError
 from reconet.inference.folder.record import recorded_outputs
 
-SUFFIXES = (*PICTURES, ".gif", ".jfif", ".jpe", ".ppm", ".pgm", ".pnm")
+SUFFIXES = (*IMAGES, ".gif", ".jfif", ".jpe", ".ppm", ".pgm", ".pnm")
 
 
 class Found(NamedTuple):
-    pictures: list[Path]  # absolute, each once
+    images: list[Path]  # absolute, each once
     root: Path  # the deepest folder that all arguments share: outputs are placed as below it
 
 
-def find_pictures(arguments: Sequence[str]) -> Found:
-    """An argument that means no picture is an error: nobody types one on purpose."""
-    pictures: dict[Path, None] = {}
+def find_images(arguments: Sequence[str]) -> Found:
+    """An argument that means no image is an error: nobody types one on purpose."""
+    images: dict[Path, None] = {}
     bases: list[str] = []
     for argument in arguments:
         found, some = _find(argument)
-        pictures |= dict.fromkeys(found)
+        images |= dict.fromkeys(found)
         bases += some
-    return Found(list(pictures), _common(bases))
+    return Found(list(images), _common(bases))
 
 
 def _find(argument: str) -> tuple[list[Path], list[str]]:
-    """The pictures of one argument, and the folders that they are placed relative to."""
+    """The images of one argument, and the folders that they are placed relative to."""
     if argument.startswith("@"):
         listed = read_list(argument[1:])
         return listed, [str(path.parent) for path in listed]
     path = Path(os.path.abspath(argument))
     if path.is_dir():
-        return _need(list(walk(path)), f"no pictures ({', '.join(SUFFIXES)}) in {path}."), [
-            str(path)
-        ]
+        return _need(list(walk(path)), f"no images ({', '.join(SUFFIXES)}) in {path}."), [str(path)]
     if os.path.lexists(path):
         return [path], [str(path.parent)]
     if has_magic(argument):
-        return _need(_matches(argument), f"no picture matches {argument!r}."), [_fixed(argument)]
+        return _need(_matches(argument), f"no image matches {argument!r}."), [_fixed(argument)]
     raise DataError(f"no such file or folder: {argument}.")
 
 
-def _need(pictures: list[Path], message: str) -> list[Path]:
-    if not pictures:
+def _need(images: list[Path], message: str) -> list[Path]:
+    if not images:
         raise DataError(message)
-    return pictures
+    return images
 
 
 def walk(folder: Path, entered: set[str] | None = None) -> Iterator[Path]:
-    """Pictures in a folder and below, in the order of their names."""
+    """Images in a folder and below, in the order of their names."""
     entered = set() if entered is None else entered
     real = os.path.realpath(folder)
     if real in entered:
@@ -82,11 +80,11 @@ def walk(folder: Path, entered: set[str] | None = None) -> Iterator[Path]:
 
 def _matches(pattern: str) -> list[Path]:
     paths = [Path(os.path.abspath(name)) for name in glob(pattern, recursive=True)]
-    pictures = sorted(path for path in paths if path.suffix.lower() in SUFFIXES and path.is_file())
+    images = sorted(path for path in paths if path.suffix.lower() in SUFFIXES and path.is_file())
     written: set[Path] = set()
-    for folder in {parent for path in pictures for parent in path.parents}:
+    for folder in {parent for path in images for parent in path.parents}:
         written |= recorded_outputs(folder)
-    return [path for path in pictures if path not in written]
+    return [path for path in images if path not in written]
 
 
 def _fixed(pattern: str) -> str:

@@ -1,12 +1,12 @@
-"""What the files of each picture are called.
+"""What the files of each image are called.
 
-A picture pictures/sub/street.jpg of the folder `pictures` becomes, in the output folder,
+An image images/sub/street.jpg of the folder `images` becomes, in the output folder,
 
     sub/street.png            the labels: palette and class numbers
-    sub/street.overlay.jpg    the picture, tinted (.png where it is too long for a JPEG)
+    sub/street.overlay.jpg    the image, tinted (.png where it is too long for a JPEG)
     sub/street.npz            the probabilities
 
-If another picture has that name, or a file that we did not write, the suffix stays: street.jpg.png;
+If another image has that name, or a file that we did not write, the suffix stays: street.jpg.png;
 if that is taken too, street.jpg~2.png, and so on. Names of a former run stay as they were.
 """
 
@@ -26,24 +26,24 @@ LONGEST = 200  # bytes of a name: file systems take 255, and temporary files add
 
 
 def files_of(stem: str) -> set[str]:
-    """All files that may be written for a picture."""
+    """All files that may be written for an image."""
     return {stem + ending for endings in KINDS.values() for ending in endings}
 
 
 def name_outputs(
-    pictures: Sequence[Path],
+    images: Sequence[Path],
     root: Path,
     kept: Mapping[Path, str],
     is_foreign: Callable[[str], bool],
 ) -> dict[Path, str]:
-    """A stem for each picture, relative to the output folder; no two share a file.
+    """A stem for each image, relative to the output folder; no two share a file.
 
     `kept` are the stems of a former run; `is_foreign` says of a file in the output folder whether
     it is there and somebody else's.
     """
     claimed = {name.casefold() for stem in kept.values() for name in files_of(stem)}
-    stems = {path: kept[path] for path in pictures if path in kept}
-    for path in pictures:
+    stems = {path: kept[path] for path in images if path in kept}
+    for path in images:
         if path in stems:
             continue
         for stem in _candidates(path, root):
@@ -55,7 +55,7 @@ def name_outputs(
                 claimed |= folded
                 stems[path] = stem
                 break
-    return {path: stems[path] for path in pictures}
+    return {path: stems[path] for path in images}
 
 
 def _candidates(path: Path, root: Path) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What is to be done: which files are written for which picture, and which are there already."""
+"""What is to be done: which files are written for which image, and which are there already."""
 
 import os
 from dataclasses import dataclass, field, replace
@@ -22,12 +22,12 @@ from reconet.inference.predictor import Predictor
 from reconet.system.distributed import World
 from reconet.system.run_files import BEST
 
-Job = tuple[Path, str]  # a picture and its stem
+Job = tuple[Path, str]  # an image and its stem
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What is written for each picture, beside its labels."""
+    """What is written for each image, beside its labels."""
 
     overlay: bool = True
     probabilities: bool = False
@@ -44,14 +44,14 @@ class Plan:
     run: str  # hash of network and settings
     network: str
     token: str  # of this run's journals
-    pictures: list[Job]
+    images: list[Job]
     record: Record = field(repr=False)  # of what need not be done again
 
 
 def make_plan(
     found: Found, out: Path, source: Path, predictor: Predictor, wanted: Wanted, overwrite: bool
 ) -> Plan:
-    """Which files will be written for which picture, and which are there already."""
+    """Which files will be written for which image, and which are there already."""
     run = f"{identity(source)}-{_hash(str(predictor.protocol).encode())}"
     record = read_record(out)
     if overwrite:  # all is to be done again; the names stay
@@ -59,9 +59,9 @@ def make_plan(
     else:
         _check_same(out, record, run)
     ours = recorded_outputs(out)
-    inputs = set(found.pictures)
+    inputs = set(found.images)
     kept = {path: record[key].stem for path in inputs if (key := relative(path, out)) in record}
-    # A picture that is gone keeps its files, but not their names.
+    # An image that is gone keeps its files, but not their names.
     kept |= {
         path: entry.stem
         for key, entry in record.items()
@@ -71,7 +71,7 @@ def make_plan(
     def is_foreign(name: str) -> bool:
         return out / name in inputs or (os.path.lexists(out / name) and out / name not in ours)
 
-    stems = name_outputs(found.pictures, found.root, kept, is_foreign)
+    stems = name_outputs(found.images, found.root, kept, is_foreign)
     write_record(out, record, out.glob(JOURNALS))
     done = {key: entry for key, entry in record.items() if _is_done(out, entry, run, wanted)}
     return Plan(
@@ -79,7 +79,7 @@ def make_plan(
         run=run,
         network=str(source),
         token=uuid4().hex[:12],
-        pictures=list(stems.items()),
+        images=list(stems.items()),
         record=done,
     )
 
@@ -116,7 +116,7 @@ def _check_same(out: Path, record: Record, run: str) -> None:
 
 
 def _is_done(out: Path, entry: Entry, run: str, wanted: Wanted) -> bool:
-    """By this network, of this very picture, and all that is wanted is there."""
+    """By this network, of this very image, and all that is wanted is there."""
     if entry.run != run or (entry.bytes, entry.mtime_ns) != stamp(out / entry.source):
         return False
     return all(
@@ -135,7 +135,7 @@ def stamp(path: Path) -> tuple[int, int]:
 def shard(plan: Plan, world: World, size: int) -> list[list[Job]]:
     """This process's chunks of what is to be done. Chunks are cut before what is done is left out,
     and several processes take turns with them."""
-    chunks = [plan.pictures[start : start + size] for start in range(0, len(plan.pictures), size)]
+    chunks = [plan.images[start : start + size] for start in range(0, len(plan.images), size)]
     own = chunks[world.rank :: world.size]
     todo = [
         [job for job in chunk if relative(job[0], plan.out) not in plan.record] for chunk in own

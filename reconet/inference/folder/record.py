@@ -1,9 +1,9 @@
 """What has been predicted, in a file beside it: predictions.jsonl.
 
-Each line is one picture: where it is, what was written for it, by which network and settings (a
-hash, `run`), and what the picture was like then. A run adds lines to its own journal, one when it
-begins to write for a picture (without `run`) and one when it is done; so a kill loses at most the
-pictures under way, and no file is ever nobody's. At its end the journals become the record, in one
+Each line is one image: where it is, what was written for it, by which network and settings (a
+hash, `run`), and what the image was like then. A run adds lines to its own journal, one when it
+begins to write for an image (without `run`) and one when it is done; so a kill loses at most the
+images under way, and no file is ever nobody's. At its end the journals become the record, in one
 move. Files that the record does not know are not ours, and are never overwritten.
 """
 
@@ -24,7 +24,7 @@ JOURNALS = "predictions.*.part"
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One picture. Paths are relative to the output folder, so that both may move together."""
+    """One image. Paths are relative to the output folder, so that both may move together."""
 
     source: str
     stem: str

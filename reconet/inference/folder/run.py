@@ -1,6 +1,6 @@
-"""Predict many pictures into a folder: go on where a run was stopped, and on after a broken file.
+"""Predict many images into a folder: go on where a run was stopped, and on after a broken file.
 
-The list is cut into chunks of as many pictures as the network sees at once, and processes take
+The list is cut into chunks of as many images as the network sees at once, and processes take
 turns with chunks; so one process and several show it the same batches, and write the same files.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from reconet.inference.folder.find import find_pictures
+from reconet.inference.folder.find import find_images
 from reconet.inference.folder.plan import Plan, Wanted, make_plan, shard
 from reconet.inference.folder.record import journal_path, read_record, relative, write_record
 from reconet.inference.folder.worker import Worker, told
@@ -26,16 +26,16 @@ FOLDER = "predictions"  # in a run directory, unless told otherwise
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What became of every picture, in the order in which they were found."""
+    """What became of every image, in the order in which they were found."""
 
     out: Path
     network: str
     how: str
     protocol: str
-    pictures: list[dict[str, Any]]  # source, status, and what is known of it
+    images: list[dict[str, Any]]  # source, status, and what is known of it
 
     def having(self, status: str) -> list[dict[str, Any]]:
-        return [picture for picture in self.pictures if picture["status"] == status]
+        return [image for image in self.images if image["status"] == status]
 
     def as_dict(self) -> dict[str, Any]:
         counts = {status: len(self.having(status)) for status in ("done", "skipped", "failed")}
@@ -60,13 +60,13 @@ def predict_files(
     overwrite: bool = False,
     progress: Callable[[int], Callable[[], None]] | None = None,
 ) -> Outcome | None:
-    """Write the predictions of all pictures. Of many processes only the leading one gets a result.
+    """Write the predictions of all images. Of many processes only the leading one gets a result.
 
-    `change` may change how pictures are shown; `memory` is for that in bytes. `progress` is told
-    how many pictures this process will do, and what it returns is called after each of them.
+    `change` may change how images are shown; `memory` is for that in bytes. `progress` is told
+    how many images this process will do, and what it returns is called after each of them.
     """
     with joined(device) as world:
-        found = find_pictures(arguments) if world.leads else None
+        found = find_images(arguments) if world.leads else None
         folder = Path(os.path.abspath(out or default_out(source)))
         if world.leads:
             check_folder(folder)
@@ -104,7 +104,7 @@ def _open(
     network = open_fast(source, world.device, precision) if world.leads else None
     decided = world.share(precision_of(network) if network else None)
     network = network or open_fast(source, world.device, decided)
-    recipe = change(network.recipe)
+    recipe = change(network.info.recipe)
     protocol = Protocol.of(recipe.eval, recipe.data)
     if memory is not None:
         protocol = replace(protocol, budget_bytes=memory)
@@ -116,15 +116,15 @@ def _finish(
 ) -> Outcome:
     journals = [journal_path(plan.out, plan.token, rank) for rank in range(processes)]
     write_record(plan.out, read_record(plan.out), journals)
-    pictures = []
-    for path, _ in plan.pictures:
+    images = []
+    for path, _ in plan.images:
         entry = plan.record.get(relative(path, plan.out))
         fate = said.get(path) or {"status": "skipped", **(told(entry) if entry else {})}
-        pictures.append({"source": str(path), **fate})
+        images.append({"source": str(path), **fate})
     return Outcome(
         out=plan.out,
         network=plan.network,
         how=predictor.network.how,
         protocol=str(predictor.protocol),
-        pictures=pictures,
+        images=images,
     )

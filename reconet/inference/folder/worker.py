@@ -1,4 +1,4 @@
-"""One process at work: pictures are read, shown to the network, and their files written."""
+"""One process at work: images are read, shown to the network, and their files written."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -14,11 +14,11 @@ from reconet.inference.folder.write import write_outputs
 from reconet.inference.predictor import Prediction, Predictor
 from reconet.types import Image
 
-Said = tuple[Path, dict[str, Any]]  # what became of a picture
+Said = tuple[Path, dict[str, Any]]  # what became of an image
 
 
 class Worker:
-    """Predicts chunks of pictures and writes their files; says of each what became of it."""
+    """Predicts chunks of images and writes their files; says of each what became of it."""
 
     def __init__(
         self, plan: Plan, predictor: Predictor, wanted: Wanted, rank: int, tick: Callable[[], None]
@@ -27,7 +27,7 @@ class Worker:
         self.journal = Journal(journal_path(plan.out, plan.token, rank))
 
     def predict(self, chunk: list[Job]) -> Iterator[Said]:
-        """Small pictures of one size go together; others at once, so that none waits in memory."""
+        """Small images of one size go together; others at once, so that none waits in memory."""
         waiting: dict[tuple[int, ...], list[tuple[Entry, Path, Image]]] = {}
         for path, stem in chunk:
             try:
@@ -113,7 +113,7 @@ class Worker:
 
 
 def _is_expected(error: BaseException) -> bool:
-    """A picture's fault, or the machine's; any other RuntimeError is a bug."""
+    """An image's fault, or the machine's; any other RuntimeError is a bug."""
     text = str(error)
     return not isinstance(error, RuntimeError) or "allocate" in text or "out of memory" in text
 

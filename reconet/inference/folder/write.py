@@ -1,4 +1,4 @@
-"""The files of one picture. Each appears in one move, and none outside the output folder."""
+"""The files of one image. Each appears in one move, and none outside the output folder."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

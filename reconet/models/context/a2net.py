@@ -1,6 +1,6 @@
 """Double attention: Chen et al., "A^2-Nets: Double Attention Networks" (NeurIPS 2018).
 
-Each of k attention maps gathers one descriptor of the picture, and each position takes its own
+Each of k attention maps gathers one descriptor of the image, and each position takes its own
 mixture of the k descriptors.
 """
 

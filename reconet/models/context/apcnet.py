@@ -19,7 +19,7 @@ from reconet.recipes.schema import Fraction
 class AdaptiveContext(nn.Module):
     """ACM: every position takes from scale x scale regions as much as it finds fitting.
 
-    The affinities are independent sigmoids: they do not sum to one. They know the picture as a
+    The affinities are independent sigmoids: they do not sum to one. They know the image as a
     whole; the regions are pooled from the map before its reduction.
     """
 

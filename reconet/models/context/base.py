@@ -12,7 +12,7 @@ from reconet.models.features import Context, Features, Stages
 class ContextModule(nn.Module):
     """Features c1..c4 -> Context. A subclass adds its own named, typed options to __init__.
 
-    It works at any height and width, with one picture in training, on CPU, in bf16, and under
+    It works at any height and width, with one image in training, on CPU, in bf16, and under
     torch.export. tests/models/test_contract.py checks all of that for every entry of CONTEXTS.
     """
 

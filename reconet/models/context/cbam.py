@@ -1,7 +1,7 @@
 """Convolutional block attention: Woo et al., "CBAM: Convolutional Block Attention Module" (ECCV
 2018).
 
-Gates for the channels from what the picture holds, then gates for the positions from their
+Gates for the channels from what the image holds, then gates for the positions from their
 surroundings.
 """
 
@@ -33,7 +33,7 @@ class CBAMBlock(nn.Module):
         return x_bchw * self.spatial_gate(x_bchw)
 
     def channel_gate(self, x_bchw: Tensor) -> Tensor:
-        """From mean and maximum over the picture, by the same two layers."""
+        """From mean and maximum over the image, by the same two layers."""
         mean_bc, most_bc = x_bchw.mean(dim=(2, 3)), x_bchw.amax(dim=(2, 3))
         gate_bc: Tensor = (self.mlp(mean_bc) + self.mlp(most_bc)).sigmoid()
         return gate_bc

@@ -2,7 +2,7 @@
 2019).
 
 Multi-head attention of every position over the map pooled by two; beside it the mean of the
-picture; both re-weighted by an encoding of what the picture contains.
+image; both re-weighted by an encoding of what the image contains.
 
 In the form of the authors' public code.
 """

@@ -1,7 +1,7 @@
 """Atrous spatial pyramid pooling: Chen et al., "Rethinking Atrous Convolution for Semantic Image
 Segmentation" (arXiv 2017).
 
-Convolutions of several dilations, and the mean over the picture, look at the same map side by side.
+Convolutions of several dilations, and the mean over the image, look at the same map side by side.
 """
 
 import torch
@@ -16,7 +16,7 @@ from reconet.recipes.schema import Fraction
 
 class ASPP(nn.Module):
     """A map seen at several distances at once: one 1x1 convolution, one dilated 3x3 convolution per
-    rate, and the mean over the picture, joined by a 1x1 convolution."""
+    rate, and the mean over the image, joined by a 1x1 convolution."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """Dynamic filters: He et al., "Dynamic Multi-Scale Filters for Semantic Segmentation" (ICCV 2019).
 
-The picture, pooled to a few cells, becomes the filter that it is convolved with, at several sizes
+The image, pooled to a few cells, becomes the filter that it is convolved with, at several sizes
 of filter.
 """
 
@@ -16,7 +16,7 @@ from reconet.recipes.schema import Fraction
 
 
 class DynamicFilter(nn.Module):
-    """DCM: a picture pooled to kernel x kernel cells becomes the filter that it is convolved with,
+    """DCM: an image pooled to kernel x kernel cells becomes the filter that it is convolved with,
     channel by channel."""
 
     def __init__(
@@ -37,9 +37,9 @@ class DynamicFilter(nn.Module):
 
 
 def filtered(x_bdhw: Tensor, filter_bdij: Tensor) -> Tensor:
-    """Convolve every channel of every picture with a filter of its own, at the same size.
+    """Convolve every channel of every image with a filter of its own, at the same size.
 
-    One grouped convolution: pictures and channels are groups. Outside of the map is zero; an even
+    One grouped convolution: images and channels are groups. Outside of the map is zero; an even
     filter reaches one cell farther to the top and to the left.
     """
     (batch, channels, height, width), kernel = x_bdhw.shape, filter_bdij.shape[2]

@@ -1,7 +1,7 @@
 """Expectation-maximisation attention: Li et al., "Expectation-Maximization Attention Networks for
 Semantic Segmentation" (ICCV 2019).
 
-Every position is rebuilt from k bases that a few steps of EM fit to the picture. The fit starts
+Every position is rebuilt from k bases that a few steps of EM fit to the image. The fit starts
 from bases that are a running mean over training, not learned by gradient.
 
 Dimensions: b batch, c channels, h rows, w columns, n = h * w positions, k bases.
@@ -26,8 +26,8 @@ class ExpectationMaximisation(nn.Module):
     """EMAU: ReLU(x + BN(conv(ReLU(bases . responsibilities)))), after `iterations` steps of EM."""
 
     bases_ck: Tensor
-    seen_ck: Tensor  # sum over the pictures of the current step of training
-    seen_pictures: Tensor
+    seen_ck: Tensor  # sum over the images of the current step of training
+    seen_images: Tensor
 
     def __init__(
         self, channels: int, *, bases: int = 64, iterations: int = 3, momentum: float = 0.9
@@ -44,7 +44,7 @@ class ExpectationMaximisation(nn.Module):
         self.register_buffer("bases_ck", F.normalize(torch.randn(channels, bases), dim=0))
         # Empty between steps, hence no part of a checkpoint.
         self.register_buffer("seen_ck", torch.zeros(channels, bases), persistent=False)
-        self.register_buffer("seen_pictures", torch.zeros(()), persistent=False)
+        self.register_buffer("seen_images", torch.zeros(()), persistent=False)
 
     def forward(self, x_bchw: Tensor) -> Tensor:
         feature_bcn = self.project(x_bchw.detach()).flatten(2)
@@ -53,12 +53,12 @@ class ExpectationMaximisation(nn.Module):
             rebuilt_bcn = bases_bck @ share_bnk.transpose(1, 2)
         if self.training:
             self.seen_ck += bases_bck.detach().sum(0)
-            self.seen_pictures += bases_bck.shape[0]
+            self.seen_images += bases_bck.shape[0]
         y_bchw = self.restore(rebuilt_bcn.relu().to(x_bchw.dtype).view_as(x_bchw))
         return F.relu(x_bchw + y_bchw)
 
     def fit(self, feature_bcn: Tensor) -> tuple[Tensor, Tensor]:
-        """The bases of each picture, and each position's shares in the last but one."""
+        """The bases of each image, and each position's shares in the last but one."""
         bases_bck = self.bases_ck.to(feature_bcn.dtype).expand(feature_bcn.shape[0], -1, -1)
         for _ in range(self.iterations):
             share_bnk = self.product(feature_bcn.transpose(1, 2), bases_bck).softmax(dim=2)
@@ -69,19 +69,19 @@ class ExpectationMaximisation(nn.Module):
 
     @torch.no_grad()
     def update(self) -> None:
-        """Mix the mean over all pictures of a step, of all processes, into the running bases.
+        """Mix the mean over all images of a step, of all processes, into the running bases.
 
         Not normalised again, as released: the norms of the running bases fall below 1.
         """
-        seen = torch.cat([self.seen_ck.flatten(), self.seen_pictures.view(1)])
+        seen = torch.cat([self.seen_ck.flatten(), self.seen_images.view(1)])
         if dist.is_available() and dist.is_initialized():
             dist.all_reduce(seen)
-        pictures = seen[-1]
-        mean_ck = seen[:-1].view_as(self.bases_ck) / pictures.clamp(min=1)
-        new = (1 - self.momentum) * (pictures > 0)  # no pictures, no change
+        images = seen[-1]
+        mean_ck = seen[:-1].view_as(self.bases_ck) / images.clamp(min=1)
+        new = (1 - self.momentum) * (images > 0)  # no images, no change
         self.bases_ck.lerp_(mean_ck.to(self.bases_ck.dtype), new.to(self.bases_ck.dtype))
         self.seen_ck.zero_()
-        self.seen_pictures.zero_()
+        self.seen_images.zero_()
 
 
 class EMANet(ContextModule):

@@ -1,6 +1,6 @@
 """Context encoding: Zhang et al., "Context Encoding for Semantic Segmentation" (CVPR 2018).
 
-What the picture adds up to, seen from a few learned codewords, gates the channels and has to tell
+What the image adds up to, seen from a few learned codewords, gates the channels and has to tell
 which classes are there.
 
 Dimensions: b batch, n positions, c channels, j codewords, k classes.
@@ -18,7 +18,7 @@ from reconet.recipes.schema import Fraction
 
 
 class Encoding(nn.Module):
-    """What a picture adds up to, as seen from each of a few learned codewords: bcn -> bjc.
+    """What an image adds up to, as seen from each of a few learned codewords: bcn -> bjc.
 
     Every position is shared out among the codewords by its distance to them, and each codeword
     sums up the differences. The scales start negative (near is much) and are free afterwards.
@@ -48,7 +48,7 @@ class Encoding(nn.Module):
 class EncModule(nn.Module):
     """Gate the channels of a map by its encoding: x -> ReLU(x + x * gate).
 
-    With `num_classes`, the encoding also says which classes are in the picture; the scores go into
+    With `num_classes`, the encoding also says which classes are in the image; the scores go into
     `extra`, if there is one, as "presence_bk". Without (None), that layer is left out.
     """
 
@@ -68,9 +68,9 @@ class EncModule(nn.Module):
         return F.relu(x_bchw + x_bchw * gate_bc[:, :, None, None])
 
     def encode(self, x_bchw: Tensor) -> Tensor:
-        """The picture as one vector: the mean over codewords."""
+        """The image as one vector: the mean over codewords."""
         code_bjc = self.encoding(self.project(x_bchw).flatten(2))
-        # One norm per codeword, over pictures and channels. As a map, so that several processes
+        # One norm per codeword, over images and channels. As a map, so that several processes
         # synchronise it like every other norm.
         return F.relu(self.norm(code_bjc.unsqueeze(3)).squeeze(3)).mean(dim=1)
 
@@ -130,7 +130,7 @@ class EncNet(ContextModule):
 
 
 def presence_loss(logits_bk: Tensor, label_bhw: Tensor) -> Tensor:
-    """Is each class anywhere in the picture? Mean over pictures and classes."""
+    """Is each class anywhere in the image? Mean over images and classes."""
     target_bk = classes_present(label_bhw, logits_bk.shape[1])
     return F.binary_cross_entropy_with_logits(logits_bk.float(), target_bk)
 

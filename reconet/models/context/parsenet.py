@@ -1,6 +1,6 @@
 """Global pooling: Liu et al., "ParseNet: Looking Wider to See Better" (ICLR workshop 2016).
 
-Every position gets the mean over the picture beside its own features.
+Every position gets the mean over the image beside its own features.
 
 By default in the form that later toolkits gave it: the pooled vector passes a 1x1 convolution, norm
 and ReLU. `l2norm` is the original: no convolution, both parts scaled to one length instead.
@@ -50,7 +50,7 @@ class ParseNet(ContextModule):
 
 
 class L2Pooling(nn.Module):
-    """The mean over the picture, scaled to one length, at every position."""
+    """The mean over the image, scaled to one length, at every position."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

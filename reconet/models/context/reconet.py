@@ -13,8 +13,8 @@ attention (the TRM).
 Without options this is the paper's form. Its attention hardly learns (docs/studies.md), so three
 options change one thing each, at no more cost:
 
-    profile_norm   profiles are standardised, so that a gate reacts to how a picture differs from
-                   its own mean and not to the mean, which is nearly the same for all pictures
+    profile_norm   profiles are standardised, so that a gate reacts to how an image differs from
+                   its own mean and not to the mean, which is nearly the same for all images
     rank_weights   "sum": the ranks are added, not averaged, and so get larger gradients
     shared_basis   the channel gates of all ranks are mixtures of c/16 shared vectors: 16 times
                    fewer weights
@@ -140,7 +140,7 @@ def reconstruct(factors: Factors) -> Tensor:
 
 
 class GlobalPooling(nn.Module):
-    """GPM: the mean over the picture, through one 1x1 convolution, at every position."""
+    """GPM: the mean over the image, through one 1x1 convolution, at every position."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

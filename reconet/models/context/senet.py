@@ -1,6 +1,6 @@
 """Squeeze and excitation: Hu et al., "Squeeze-and-Excitation Networks" (CVPR 2018).
 
-The mean over the picture decides how much each channel counts.
+The mean over the image decides how much each channel counts.
 """
 
 from pydantic import PositiveInt

@@ -15,11 +15,11 @@ export async function ask(url, options = {}) {
   throw new Error(told.detail || `The server answered ${answer.status}.`);
 }
 
-export function image(url) {
+export function loadImage(url) {
   return new Promise((resolve, reject) => {
     const loaded = new Image();
     loaded.onload = () => resolve(loaded);
-    loaded.onerror = () => reject(new Error("The picture is not at the server any more; send it again."));
+    loaded.onerror = () => reject(new Error("The image is not at the server any more; send it again."));
     loaded.src = url;
   });
 }

@@ -1,6 +1,6 @@
-// The page: takes pictures in, and connects what people do with view and ranks.
+// The page: takes images in, and connects what people do with view and ranks.
 
-import { $, ask, complain, image, latest } from "./asking.js";
+import { $, ask, complain, loadImage, latest } from "./asking.js";
 import { choose, chosen, flip, keep, loadHeat, loadRanks } from "./ranks.js";
 import { begin, canvas, draw, make, mega, model, paint, pixels, read, state } from "./view.js";
 
@@ -13,14 +13,14 @@ function send(file) {
     $("status").textContent = "Segmenting ...";
     delete document.body.dataset.explored;
     const headers = { "Content-Type": file.type || "application/octet-stream" };
-    const told = await ask("/api/pictures", { method: "POST", body: file, headers, signal }).catch((error) => {
+    const told = await ask("/api/images", { method: "POST", body: file, headers, signal }).catch((error) => {
       if (current()) $("status").textContent = "";
       throw error;
     });
-    const base = `/api/pictures/${told.id}`;
-    const [picture, hover] = await Promise.all([image(`${base}/picture.jpg`), image(`${base}/hover.png`)]);
+    const base = `/api/images/${told.id}`;
+    const [image, hover] = await Promise.all([loadImage(`${base}/image.jpg`), loadImage(`${base}/hover.png`)]);
     if (!current()) return;
-    begin(told, picture, pixels(hover));
+    begin(told, image, pixels(hover));
     open(told);
   });
 }

@@ -1,15 +1,15 @@
 // The rank explorer: which ranks of the attention are on, and what the network says with those.
 
-import { $, ask, image, latest } from "./asking.js";
+import { $, ask, loadImage, latest } from "./asking.js";
 import { describe, draw, make, percent, pixels, state } from "./view.js";
 
 export function loadRanks() {
   return latest(async (signal) => {
     $("changed").textContent = "Looking inside ...";
     try {
-      const told = await ask(`/api/pictures/${state.id}/ranks`, { signal });
+      const told = await ask(`/api/images/${state.id}/ranks`, { signal });
       state.ranks = told.ranks;
-      state.baseline = pixels(await image(`data:image/png;base64,${told.hover_png}`));
+      state.baseline = pixels(await loadImage(`data:image/png;base64,${told.hover_png}`));
     } catch (error) {
       if (error.name !== "AbortError") $("ranks").hidden = true;
       throw error;
@@ -36,7 +36,7 @@ function showRanks(told = null) {
   $("kept").value = ranks.length - off.size;
   $("kept-shown").textContent = `${ranks.length - off.size} of ${ranks.length} on`;
   $("one-shown").textContent = `rank ${one.rank}`;
-  $("one-about").textContent = `${percent(one.share)} of A * X in this picture, λ = ${one.weight.toPrecision(3)}`;
+  $("one-about").textContent = `${percent(one.share)} of A * X in this image, λ = ${one.weight.toPrecision(3)}`;
   $("toggle").textContent = off.has(one.rank) ? "Switch it on" : "Switch it off";
   $("changed").textContent = told ? changes(told) : "All ranks are on.";
 }
@@ -59,11 +59,11 @@ export function switchRanks() {
       showRanks();
       return describe();
     }
-    const told = await ask(`/api/pictures/${state.id}/ranks`, {
+    const told = await ask(`/api/images/${state.id}/ranks`, {
       method: "POST", signal, body: JSON.stringify({ off: [...state.off] }),
       headers: { "Content-Type": "application/json" },
     });
-    const found = pixels(await image(`data:image/png;base64,${told.hover_png}`));
+    const found = pixels(await loadImage(`data:image/png;base64,${told.hover_png}`));
     if (!current()) return;
     state.shown = found;
     showRanks(told);
@@ -99,7 +99,7 @@ export function loadHeat() {
   if (!$("heat").checked) return draw();
   const rank = chosen();
   return latest(async (_signal, current) => {
-    const heat = await image(`/api/pictures/${state.id}/heat/${rank}.png`);
+    const heat = await loadImage(`/api/images/${state.id}/heat/${rank}.png`);
     if (current()) state.heat = heat;
     draw();
   });

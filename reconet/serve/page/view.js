@@ -1,4 +1,4 @@
-// What is seen: the picture, the classes of its pixels over it, the legend, the pixel that is read.
+// What is seen: the image, the classes of its pixels over it, the legend, the pixel that is read.
 // Class and probability of every pixel come in one PNG, so that pointing needs no request.
 
 import { $, ask } from "./asking.js";
@@ -9,9 +9,9 @@ const pen = canvas.getContext("2d");
 const tint = document.createElement("canvas");
 
 export const state = {
-  id: null, // the name of the picture at the server
+  id: null, // the name of the image at the server
   width: 0, height: 0,
-  picture: null, heat: null, // images to draw
+  image: null, heat: null, // images to draw
   original: null, // class and probability of each pixel, as predicted ...
   baseline: null, // ... as the rank explorer has them with all ranks, at one scale ...
   shown: null, // ... and with the ranks that are on
@@ -20,12 +20,12 @@ export const state = {
   at: null, // the pixel that is read: [x, y]
 };
 
-export function begin(told, picture, found) {
-  Object.assign(state, { id: told.id, width: told.view_width, height: told.view_height, picture });
+export function begin(told, image, found) {
+  Object.assign(state, { id: told.id, width: told.view_width, height: told.view_height, image });
   Object.assign(state, { original: found, baseline: found, shown: found, heat: null, ranks: [], at: null });
   state.off.clear();
   for (const each of [canvas, tint]) [each.width, each.height] = [state.width, state.height];
-  // As large as fits into the column and the window, but no blow-up of tiny pictures beyond 6 times.
+  // As large as fits into the column and the window, but no blow-up of tiny images beyond 6 times.
   const tall = innerHeight * (innerWidth < 900 ? 0.5 : 0.72); // a phone shows the ranks below it
   const most = Math.min(6 * state.width, (tall * state.width) / state.height);
   $("frame").style.width = `${Math.max(160, Math.round(most))}px`;
@@ -47,9 +47,9 @@ export function describe() {
   const order = count.map((n, k) => [n, k]).filter(([n]) => n).sort((a, b) => b[0] - a[0]);
   $("legend").replaceChildren(...order.map(([n, k]) => legendLine(k, n / total)));
   const absent = model.classes.filter((_, k) => !count[k]).map((one) => one.name);
-  $("absent").textContent = absent.length ? `Not in this picture: ${absent.join(", ")}.` : "";
+  $("absent").textContent = absent.length ? `Not in this image: ${absent.join(", ")}.` : "";
   const most = order.slice(0, 5).map(([n, k]) => `${model.classes[k].name} ${percent(n / total)}`);
-  canvas.setAttribute("aria-label", `Picture of ${state.width} by ${state.height} pixels: ${most.join(", ")}`);
+  canvas.setAttribute("aria-label", `Image of ${state.width} by ${state.height} pixels: ${most.join(", ")}`);
   paint();
   read(state.at);
 }
@@ -85,11 +85,11 @@ export function paint() {
 }
 
 export function draw() {
-  if (!state.picture) return;
+  if (!state.image) return;
   const opacity = $("opacity").valueAsNumber / 100;
   $("opacity-shown").textContent = percent(opacity, 0);
   pen.globalAlpha = 1;
-  pen.drawImage(state.picture, 0, 0, state.width, state.height);
+  pen.drawImage(state.image, 0, 0, state.width, state.height);
   const heat = $("heat").checked && state.heat;
   pen.globalAlpha = heat ? 0.75 : opacity;
   pen.drawImage(heat || tint, 0, 0, state.width, state.height);

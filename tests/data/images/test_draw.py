@@ -23,7 +23,7 @@ def test_overlay_mixes_by_alpha_and_leaves_what_is_not_labelled() -> None:
     assert (image_hwc == 100).all()
 
 
-def test_overlay_of_alpha_0_and_1_are_the_picture_and_the_colours() -> None:
+def test_overlay_of_alpha_0_and_1_are_the_image_and_the_colours() -> None:
     image_hwc = np.random.default_rng(0).integers(0, 256, (2, 3, 3), dtype=np.uint8)
     assert np.array_equal(overlay(image_hwc, LABEL_HW, PALETTE, alpha=0), image_hwc)
     labelled_hw = LABEL_HW != IGNORE
@@ -37,7 +37,7 @@ def test_fit_keeps_the_proportions_and_one_pixel_at_least() -> None:
     assert fit(np.zeros((1, 1000, 3), np.uint8), 40, 40).shape == (1, 40, 3)
 
 
-def test_a_sheet_shows_every_picture_and_every_colour_of_the_legend() -> None:
+def test_a_sheet_shows_every_image_and_every_colour_of_the_legend() -> None:
     red_hwc, green_hwc = (np.full((30, 40, 3), c, np.uint8) for c in ((250, 1, 1), (1, 250, 1)))
     names = [("a class with a stränge name é", (1, 1, 250)), ("b", (250, 1, 250))]
     page_hwc = sheet([Tile("one", [red_hwc]), Tile("two", [green_hwc]), Tile("none", [])], names)
@@ -48,5 +48,5 @@ def test_a_sheet_shows_every_picture_and_every_colour_of_the_legend() -> None:
     assert page_hwc.shape[1] > 2 * (40 + GAP)
 
 
-def test_an_empty_sheet_is_still_a_picture() -> None:
+def test_an_empty_sheet_is_still_a_image() -> None:
     assert sheet([], []).ndim == 3

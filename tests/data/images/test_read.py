@@ -32,7 +32,7 @@ KINDS = [(mode, ".png") for mode in PNG_MODES] + [
 
 
 @pytest.mark.parametrize(("mode", "suffix"), KINDS)
-def test_every_picture_comes_out_as_rgb(tmp_path: Path, mode: str, suffix: str) -> None:
+def test_every_image_comes_out_as_rgb(tmp_path: Path, mode: str, suffix: str) -> None:
     wide = Image.fromarray(GREY.astype(np.uint16) * 257)
     image = wide if mode == "I;16" else Image.fromarray(RGB).convert(mode)
     image_hwc = read_image(saved(tmp_path / f"a{suffix}", image))
@@ -46,7 +46,7 @@ def test_every_picture_comes_out_as_rgb(tmp_path: Path, mode: str, suffix: str) 
 @pytest.mark.parametrize(
     ("suffix", "options"), [(".png", {}), (".bmp", {}), (".webp", {"lossless": True})]
 )
-def test_lossless_pictures_keep_their_pixels(
+def test_lossless_images_keep_their_pixels(
     tmp_path: Path, suffix: str, options: dict[str, object]
 ) -> None:
     path = saved(tmp_path / f"a{suffix}", Image.fromarray(RGB), **options)
@@ -94,7 +94,7 @@ def test_orientation_is_not_applied(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", [".jpg", ".png"])
 @pytest.mark.parametrize("keep", [0.3, 0.7, 0.98])
-def test_a_truncated_picture_is_named(tmp_path: Path, suffix: str, keep: float) -> None:
+def test_a_truncated_image_is_named(tmp_path: Path, suffix: str, keep: float) -> None:
     noise_hwc = np.random.default_rng(1).integers(0, 256, (64, 64, 3), np.uint8)
     path = saved(tmp_path / f"cut{suffix}", Image.fromarray(noise_hwc))
     data = path.read_bytes()
@@ -116,12 +116,12 @@ def test_a_cut_off_jpeg_is_noticed_even_where_opencv_accepts_it(
         read_image(path)
 
 
-def test_files_that_are_no_pictures_are_named_in_one_line(tmp_path: Path) -> None:
+def test_files_that_are_no_images_are_named_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "text.jpg").write_text("<html>not found</html>")
     (tmp_path / "empty.jpg").touch()
     (tmp_path / "folder.jpg").mkdir()
     for name, reason in {
-        "text.jpg": "no picture of a known format",
+        "text.jpg": "no image of a known format",
         "empty.jpg": "is empty",
         "folder.jpg": "is a directory",
         "missing.jpg": "no such file",
@@ -145,7 +145,7 @@ def test_a_decompression_bomb_is_refused(tmp_path: Path, side: int) -> None:
         read_image(tmp_path / "bomb.png")
 
 
-def test_a_large_picture_below_the_limit_is_not_a_bomb(tmp_path: Path) -> None:
+def test_a_large_image_below_the_limit_is_not_a_bomb(tmp_path: Path) -> None:
     path = saved(tmp_path / "large.png", Image.new("L", (9500, 9500)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -173,7 +173,7 @@ def test_palette_masks_survive_writing_and_reading(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["RGB", "RGBA", "LA"])
 def test_a_coloured_mask_is_refused(tmp_path: Path, mode: str) -> None:
     path = saved(tmp_path / "mask.png", Image.fromarray(RGB).convert(mode))
-    with pytest.raises(DataError, match=f"mask.png is a picture of mode {mode}, not a mask"):
+    with pytest.raises(DataError, match=f"mask.png is an image of mode {mode}, not a mask"):
         read_index(path)
 
 

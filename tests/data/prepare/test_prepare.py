@@ -123,7 +123,7 @@ def test_the_labels_of_pascal_context_may_lie_elsewhere(tmp_path: Path) -> None:
     assert found.counts == {"train": 4, "val": 2}
 
 
-def test_coco_keeps_pictures_with_more_than_1000_labelled_pixels(tmp_path: Path) -> None:
+def test_coco_keeps_images_with_more_than_1000_labelled_pixels(tmp_path: Path) -> None:
     write_coco(tmp_path)
     assert prepare_dataset("coco", tmp_path, workers=0).counts == {"train": 4, "val": 2}
     assert not (tmp_path / "voc_labels/train2017/000000000005.png").exists()
@@ -215,7 +215,7 @@ def test_files_of_another_kind_are_named(tmp_path: Path) -> None:
         prepare_dataset("coco", tmp_path, workers=0)
 
 
-def test_a_bad_segmentation_names_its_picture(tmp_path: Path) -> None:
+def test_a_bad_segmentation_names_its_image(tmp_path: Path) -> None:
     write_coco(tmp_path)
     path = tmp_path / "annotations/instances_val2017.json"
     content = json.loads(path.read_text())

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from reconet.data.scenes.generate import CLASSES, PALETTE, World, picture, scene, world_of
+from reconet.data.scenes.generate import CLASSES, PALETTE, World, image, scene, world_of
 from reconet.types import IGNORE
 
 COUNT = 480
@@ -162,7 +162,7 @@ def test_a_fact_decides_between_two_classes(drawn: list[Drawn], rule: Rule) -> N
 @pytest.mark.parametrize(
     ("fact", "no", "yes"), [("town", "mountain", "house"), ("pasture", None, "fence")]
 )
-def test_the_evidence_is_in_every_picture(
+def test_the_evidence_is_in_every_image(
     drawn: list[Drawn], fact: str, no: str | None, yes: str
 ) -> None:
     for d in drawn:
@@ -178,7 +178,7 @@ def test_the_evidence_is_in_every_picture(
 def with_fact_reversed(index: int, fact: str) -> tuple[Drawn, Drawn]:
     world = world_of(0, index)
     other = world._replace(**{fact: not getattr(world, fact)})
-    a, b = (Drawn(*picture(0, index, SIZE, which), which) for which in (world, other))
+    a, b = (Drawn(*image(0, index, SIZE, which), which) for which in (world, other))
     return a, b
 
 
@@ -209,7 +209,7 @@ def test_taking_the_fence_away_changes_nothing_else() -> None:
         np.testing.assert_array_equal(a.image_hwc[away_hw], b.image_hwc[away_hw])
 
 
-# The same, measured: classifiers fail on the thing and succeed on the picture.
+# The same, measured: classifiers fail on the thing and succeed on the image.
 
 
 def appearance(image_hwc: NDArray[np.uint8], mask_hw: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -282,5 +282,5 @@ def told_by_the_evidence(drawn: list[Drawn], fact: str) -> float:
 
 
 @pytest.mark.parametrize("fact", World._fields)
-def test_the_picture_as_a_whole_does_tell(drawn: list[Drawn], fact: str) -> None:
+def test_the_image_as_a_whole_does_tell(drawn: list[Drawn], fact: str) -> None:
     assert told_by_the_evidence(drawn, fact) > 0.85

@@ -71,7 +71,7 @@ def test_what_is_known_of_a_dataset_is_complete(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "split"), CASES)
-def test_every_split_gives_pictures_and_their_labels(trees: Path, name: str, split: str) -> None:
+def test_every_split_gives_images_and_their_labels(trees: Path, name: str, split: str) -> None:
     dataset = opened(trees, name, split)
     assert dataset.split == split
     assert len(dataset) == SPLITS[name][split]
@@ -92,7 +92,7 @@ def test_every_split_gives_pictures_and_their_labels(trees: Path, name: str, spl
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_splits_do_not_share_pictures(trees: Path, name: str) -> None:
+def test_splits_do_not_share_images(trees: Path, name: str) -> None:
     for one, other in DATASETS[name].info.disjoint:
         if {one, other} <= SPLITS[name].keys():
             first, second = opened(trees, name, one), opened(trees, name, other)
@@ -231,7 +231,7 @@ def test_a_list_in_which_val_leaks_into_trainaug_is_refused(tmp_path: Path) -> N
     make_tree("voc12", tmp_path)
     path = tmp_path / "VOCdevkit/VOC2012/ImageSets/Segmentation/trainaug.txt"
     save_list(path, ["2007_000000", "2007_000010"])
-    with pytest.raises(DataError, match=r"has 1 pictures of val, such as 2007_000010"):
+    with pytest.raises(DataError, match=r"has 1 images of val, such as 2007_000010"):
         open_dataset("voc12", "trainaug", tmp_path)
 
 
@@ -326,8 +326,8 @@ def test_scenes_do_not_depend_on_their_number_and_train_never_meets_val() -> Non
     many = open_dataset("scenes", "train", options={"train": 500_000, "size": "32x32"})
     val = open_dataset("scenes", "val", options={"size": 32})
     np.testing.assert_array_equal(few[1].image_hwc, many[1].image_hwc)
-    pictures = {many[i].image_hwc.tobytes() for i in range(8)}
-    assert pictures.isdisjoint(val[i].image_hwc.tobytes() for i in range(8))
+    images = {many[i].image_hwc.tobytes() for i in range(8)}
+    assert images.isdisjoint(val[i].image_hwc.tobytes() for i in range(8))
     other = open_dataset("scenes", "train", options={"size": 32, "seed": 1})
     assert not np.array_equal(other[1].image_hwc, few[1].image_hwc)
     assert many.info.splits["train"] == len(many)

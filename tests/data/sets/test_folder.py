@@ -1,4 +1,4 @@
-"""Your own pictures: everything that people do to them."""
+"""Your own images: everything that people do to them."""
 
 import unicodedata
 from pathlib import Path
@@ -57,32 +57,28 @@ def test_a_fraction_splits_into_two_parts_of_which_none_is_empty(
     assert val
     assert sorted(train + val) == sorted(names)
     again = part(names[::-1], "val", fraction)
-    assert sorted(again) == sorted(val), "the order of the pictures must not matter"
+    assert sorted(again) == sorted(val), "the order of the images must not matter"
 
 
-def test_lists_choose_the_pictures(tmp_path: Path) -> None:
+def test_lists_choose_the_images(tmp_path: Path) -> None:
     write_flat(tmp_path, ["a b", "größe", "c", "deep/d"])
     save_list(tmp_path / "train.txt", ["a b.jpg", "deep/d"])
     save_list(tmp_path / "val.txt", ["größe"])
     assert names_of(opened(tmp_path)) == ["a b", "deep/d"]
     assert names_of(opened(tmp_path, "val")) == ["größe"]
     with pytest.raises(
-        DataError, match=r"no pictures for the split test: .* has lists for train, val"
+        DataError, match=r"no images for the split test: .* has lists for train, val"
     ):
         opened(tmp_path, "test")
     save_list(tmp_path / "val.txt", ["c", "nobody"])
-    with pytest.raises(
-        DataError, match=r"1 of 2 pictures of val.txt are not in .*, such as nobody"
-    ):
+    with pytest.raises(DataError, match=r"1 of 2 images of val.txt are not in .*, such as nobody"):
         opened(tmp_path, "val")
 
 
 def test_a_test_split_needs_no_masks(tmp_path: Path) -> None:
     save_jpeg(tmp_path / "images/test/x.jpg")
     assert (opened(tmp_path, "test")[0].label_hw == 255).all()
-    with pytest.raises(
-        DataError, match=r"no pictures for the split train: .* has the folders test"
-    ):
+    with pytest.raises(DataError, match=r"no images for the split train: .* has the folders test"):
         opened(tmp_path)
 
 

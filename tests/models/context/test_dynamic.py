@@ -1,4 +1,4 @@
-"""APCNet and DMNet, whose weights come from the picture, against loops."""
+"""APCNet and DMNet, whose weights come from the image, against loops."""
 
 import pytest
 import torch
@@ -63,7 +63,7 @@ def test_apcnet_joins_c4_first_then_rising_scales() -> None:
 
 
 def slow_filter(x_bdhw: Tensor, filter_bdij: Tensor) -> Tensor:
-    """Picture by picture and channel by channel; padding more on the top and left if even."""
+    """Image by image and channel by channel; padding more on the top and left if even."""
     kernel = filter_bdij.shape[2]
     before, after = kernel // 2, (kernel - 1) // 2
     y_bdhw = torch.empty_like(x_bdhw)
@@ -78,7 +78,7 @@ def slow_filter(x_bdhw: Tensor, filter_bdij: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("kernel", [1, 2, 3, 4, 7])
-def test_filtering_equals_loops_over_pictures_and_channels(kernel: int) -> None:
+def test_filtering_equals_loops_over_images_and_channels(kernel: int) -> None:
     x_bdhw, filter_bdij = torch.randn(2, 3, *SIZE), torch.randn(2, 3, kernel, kernel)
     by_hand = slow_filter(x_bdhw, filter_bdij)
     torch.testing.assert_close(filtered(x_bdhw, filter_bdij), by_hand, atol=1e-5, rtol=1e-4)

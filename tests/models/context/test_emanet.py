@@ -11,7 +11,7 @@ from reconet.models.context.emanet import EMANet, ExpectationMaximisation
 from tests.models.context.small import STAGES, features
 
 SIZE = (5, 7)
-SHARES = (3, 1)  # pictures of each process: not the same number
+SHARES = (3, 1)  # images of each process: not the same number
 
 
 def emau(**options: int) -> ExpectationMaximisation:
@@ -24,7 +24,7 @@ def batch() -> Tensor:
 
 
 def slow_fit(module: ExpectationMaximisation, x_chw: Tensor) -> tuple[Tensor, Tensor]:
-    """EM for one picture, position by position and basis by basis."""
+    """EM for one image, position by position and basis by basis."""
     feature_cn = module.project(x_chw.unsqueeze(0))[0].flatten(1)
     bases_ck = module.bases_ck
     for _ in range(module.iterations):
@@ -120,7 +120,7 @@ def test_em_runs_in_full_precision_under_autocast() -> None:
     exact, _ = module.fit(feature_bcn)
     with torch.autocast("cpu", torch.bfloat16):
         module.train()(batch())
-    rough_ck = module.seen_ck / module.seen_pictures
+    rough_ck = module.seen_ck / module.seen_images
     assert rough_ck.dtype == torch.float32
     torch.testing.assert_close(rough_ck, exact.mean(0), atol=0.02, rtol=0)
 

@@ -92,7 +92,7 @@ def test_presence_equals_a_set_of_labels() -> None:
         assert present_k.tolist() == [float(k in seen) for k in range(5)]
 
 
-def test_the_loss_is_a_mean_over_pictures_with_its_weight() -> None:
+def test_the_loss_is_a_mean_over_images_with_its_weight() -> None:
     net = EncNet(stages(), num_classes=5)
     logits_bk, label_bhw = torch.randn(3, 5), torch.randint(0, 5, (3, 4, 2))
     by_hand = 0.0

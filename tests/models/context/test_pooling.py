@@ -44,7 +44,7 @@ def test_l2norm_gives_every_position_length_one_before_its_scale() -> None:
     assert norm(torch.zeros(1, 8, 1, 1)).isfinite().all()
 
 
-def test_the_original_parsenet_trains_on_one_picture() -> None:
+def test_the_original_parsenet_trains_on_one_image() -> None:
     of = stages()
     net = ParseNet(of, num_classes=3, l2norm=True)
     net(features(of, batch=1)).map_bdhw.sum().backward()

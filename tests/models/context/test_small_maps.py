@@ -1,4 +1,4 @@
-"""Maps of a few cells, or one: what a small picture leaves at a large output stride."""
+"""Maps of a few cells, or one: what a small image leaves at a large output stride."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ def inputs(size: tuple[int, int], batch: int) -> Features:
 @pytest.mark.parametrize("name", sorted(CONTEXTS))
 @pytest.mark.parametrize("size", [(1, 1), (1, 3), (2, 1)])
 def test_a_context_works_on_a_map_of_very_few_cells(name: str, size: tuple[int, int]) -> None:
-    """Trained for a larger crop, used on less; two pictures in training, for the ordinary norms."""
+    """Trained for a larger crop, used on less; two images in training, for the ordinary norms."""
     context = CONTEXTS[name](stages(64, (4, 6)), num_classes=3)
     x = inputs(size, batch=2)
     for training in (False, True):
@@ -26,7 +26,7 @@ def test_a_context_works_on_a_map_of_very_few_cells(name: str, size: tuple[int, 
 
 
 @pytest.mark.parametrize("name", sorted(CONTEXTS))
-def test_one_picture_of_two_cells_is_enough_to_train_on(name: str) -> None:
+def test_one_image_of_two_cells_is_enough_to_train_on(name: str) -> None:
     context = CONTEXTS[name](stages(64, (4, 6)), num_classes=3)
     map_bdhw = context(inputs((1, 2), batch=1)).map_bdhw
     assert map_bdhw.isfinite().all()

@@ -1,4 +1,4 @@
-"""Real pictures to try an export on, and to calibrate it by."""
+"""Real images to try an export on, and to calibrate it by."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -26,10 +26,10 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pictures:
-    """Some pictures, read when they are looked at, and in words where they are from."""
+class Images:
+    """Some images, read when they are looked at, and in words where they are from."""
 
-    what: str  # "pictures of voc12 val"
+    what: str  # "images of voc12 val"
     readers: Sequence[Read]
 
     @property
@@ -43,24 +43,24 @@ class Pictures:
         return len(self.readers)
 
 
-def from_folder(folder: Path, most: int) -> Pictures:
-    """Spread over the pictures of a folder."""
+def from_folder(folder: Path, most: int) -> Images:
+    """Spread over the images of a folder."""
     files = _spread(files_in(folder), most)
-    return Pictures(
-        what=f"pictures of {folder}",
+    return Images(
+        what=f"images of {folder}",
         readers=[lambda path=path: read_image(path) for path in files],  # type: ignore[misc]
     )
 
 
-def from_dataset(dataset: Dataset, most: int) -> Pictures:
+def from_dataset(dataset: Dataset, most: int) -> Images:
     indices = _spread(range(len(dataset)), most)
-    return Pictures(
-        what=f"pictures of {dataset.info.name} {dataset.split}",
+    return Images(
+        what=f"images of {dataset.info.name} {dataset.split}",
         readers=[lambda i=i: dataset[i].image_hwc for i in indices],  # type: ignore[misc]
     )
 
 
-def of_recipe(recipe: Recipe, split: str, root: Path | None, most: int) -> Pictures:
+def of_recipe(recipe: Recipe, split: str, root: Path | None, most: int) -> Images:
     """Of the network's own dataset; where that is not here, generated ones, and it is said so."""
     data = recipe.data
     try:
@@ -70,33 +70,33 @@ def of_recipe(recipe: Recipe, split: str, root: Path | None, most: int) -> Pictu
             raise
     scenes = open_dataset("scenes", "val", None, {"size": list(data.crop), "val": most})
     found = from_dataset(scenes, most)
-    return replace(found, what=f"generated pictures ({data.name} is not here)")
+    return replace(found, what=f"generated images ({data.name} is not here)")
 
 
-def readable(pictures: Pictures, note: Callable[[str], None]) -> Pictures:
+def readable(sources: Images, note: Callable[[str], None]) -> Images:
     """Those that can be read; of the others it is told why not. One bad photo in a folder is no
     reason to stop, in a dataset it is."""
     good: list[Read] = []
-    for read in pictures.readers:
+    for read in sources.readers:
         try:
             read()
             good.append(read)
         except DataError as error:
             note(f"left out: {error}")
     if not good:
-        raise DataError(f"none of the {pictures.source} can be read.")
-    return replace(pictures, readers=good)
+        raise DataError(f"none of the {sources.source} can be read.")
+    return replace(sources, readers=good)
 
 
-def batch_of(pictures: Pictures, count: int, size: tuple[int, int]) -> Tensor:
-    """The first pictures at one size, image_bchw; if there are too few, they come again."""
-    images = [read() for read in pictures.readers[:count]]
+def batch_of(sources: Images, count: int, size: tuple[int, int]) -> Tensor:
+    """The first images at one size, image_bchw; if there are too few, they come again."""
+    images = [read() for read in sources.readers[:count]]
     fitted = [_fit(images[number % len(images)], size) for number in range(count)]
     return torch.from_numpy(np.stack(fitted)).permute(0, 3, 1, 2).contiguous()
 
 
 def windows_of(image_hwc: Image, protocol: Protocol) -> NDArray[np.uint8]:
-    """All windows that a network would be shown of a picture, image_bchw: it is told to nobody."""
+    """All windows that a network would be shown of an image, image_bchw: it is told to nobody."""
     seen: list[Tensor] = []
 
     def look(image_bchw: Tensor) -> Tensor:

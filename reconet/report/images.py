@@ -1,4 +1,4 @@
-"""Pictures inside a page: what is there, what is true, what a network says, where it is wrong."""
+"""Images inside a page: what is there, what is true, what a network says, where it is wrong."""
 
 from collections.abc import Sequence
 from io import BytesIO
@@ -19,7 +19,7 @@ WRONG, VOID = (225, 29, 44), (214, 196, 150)
 
 
 class View(NamedTuple):
-    """One validation picture, small enough for a page, with one answer for each network."""
+    """One validation image, small enough for a page, with one answer for each network."""
 
     name: str
     image_hwc: Image
@@ -29,7 +29,7 @@ class View(NamedTuple):
 
 
 def view(name: str, image_hwc: Image, truth_hw: Label, said_hw: Label) -> View:
-    """Shrink a picture with its answer; labels by their nearest, so that none is invented."""
+    """Shrink an image with its answer; labels by their nearest, so that none is invented."""
     labelled_hw = truth_hw != IGNORE
     hits = np.count_nonzero((said_hw == truth_hw) & labelled_hw)
     pixels = np.count_nonzero(labelled_hw)
@@ -40,13 +40,13 @@ def view(name: str, image_hwc: Image, truth_hw: Label, said_hw: Label) -> View:
 
 
 def together(views: Sequence[View]) -> View:
-    """The same picture with the answers of several networks."""
+    """The same image with the answers of several networks."""
     said = tuple(one for each in views for one in each.said)
     return views[0]._replace(said=said, right=tuple(r for each in views for r in each.right))
 
 
 def errors(image_hwc: Image, truth_hw: Label, said_hw: Label) -> Image:
-    """The picture, pale, with wrong pixels in red and void in sand."""
+    """The image, pale, with wrong pixels in red and void in sand."""
     grey_hw = np.asarray(cv2.cvtColor(image_hwc, cv2.COLOR_RGB2GRAY), np.uint8)
     # 16 shades: pale enough to look through, and few bytes.
     pale_hwc = (175 + (grey_hw // 16) * 5).astype(np.uint8)[..., None].repeat(3, -1)
@@ -58,9 +58,9 @@ def errors(image_hwc: Image, truth_hw: Label, said_hw: Label) -> Image:
 def row(
     one: View, palette: Sequence[Colour], names: Sequence[str], *, wrong: bool = True
 ) -> Markup:
-    """Picture, truth, then for each network what it says and, if asked for, where it is wrong."""
+    """Image, truth, then for each network what it says and, if asked for, where it is wrong."""
     cells = [
-        _figure(photo(one.image_hwc, f"picture {one.name}"), "picture"),
+        _figure(photo(one.image_hwc, f"image {one.name}"), "image"),
         _figure(labels(one.truth_hw, palette, f"truth of {one.name}"), "truth"),
     ]
     for name, said_hw, right in zip(names, one.said, one.right, strict=True):
@@ -70,20 +70,20 @@ def row(
         if wrong:
             image = errors(one.image_hwc, one.truth_hw, said_hw)
             cells.append(
-                _figure(picture(image, f"errors of {told}", class_="labels"), "errors in red")
+                _figure(image_tag(image, f"errors of {told}", class_="labels"), "errors in red")
             )
     return tag("div", tag("h3", one.name, class_="file"), tag("div", *cells, class_="row"))
 
 
 def labels(label_hw: Label, palette: Sequence[Colour], alt: str) -> Markup:
-    return picture(colourise(label_hw, palette), alt, class_="labels")
+    return image_tag(colourise(label_hw, palette), alt, class_="labels")
 
 
 def photo(image_hwc: Image, alt: str) -> Markup:
     return _image(image_hwc, alt, "JPEG")
 
 
-def picture(image: NDArray[np.uint8], alt: str, class_: str | None = None) -> Markup:
+def image_tag(image: NDArray[np.uint8], alt: str, class_: str | None = None) -> Markup:
     """Bit for bit; RGB or RGBA."""
     return _image(image, alt, "PNG", class_)
 

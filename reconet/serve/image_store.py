@@ -1,6 +1,6 @@
-"""The last few pictures that the page has sent, so that it can ask more about them.
+"""The last few images that the page has sent, so that it can ask more about them.
 
-Nothing is written to a disk. Names are random: who does not know one cannot ask for its picture.
+Nothing is written to a disk. Names are random: who does not know one cannot ask for its image.
 """
 
 import secrets
@@ -13,8 +13,8 @@ from reconet.types import Image
 
 
 @dataclass(kw_only=True, eq=False)
-class Picture:
-    """What the page sees of a picture; the original is not kept."""
+class StoredImage:
+    """What the page sees of an image; the original is not kept."""
 
     image_hwc: Image
     found: Map
@@ -26,29 +26,29 @@ class Picture:
         return self.image_hwc.nbytes + self.found.nbytes + inside
 
 
-class Pictures:
+class Images:
     """Forgets those not asked about for longest, when there are too many or they are too large."""
 
     def __init__(self, *, most: int, most_bytes: int) -> None:
         self.most, self.most_bytes = most, most_bytes
-        self._by_name: OrderedDict[str, Picture] = OrderedDict()
+        self._by_name: OrderedDict[str, StoredImage] = OrderedDict()
 
-    def add(self, picture: Picture) -> str:
+    def add(self, image: StoredImage) -> str:
         name = secrets.token_urlsafe(12)
-        self._by_name[name] = picture
+        self._by_name[name] = image
         self.trim()
         return name
 
-    def get(self, name: str) -> Picture | None:
+    def get(self, name: str) -> StoredImage | None:
         if name in self._by_name:
             self._by_name.move_to_end(name)
         return self._by_name.get(name)
 
     def trim(self) -> None:
-        """To be called when a picture has grown, too. The newest stays, whatever its size."""
+        """To be called when an image has grown, too. The newest stays, whatever its size."""
         while len(self._by_name) > 1 and self._too_much():
             self._by_name.popitem(last=False)
 
     def _too_much(self) -> bool:
-        held = sum(picture.nbytes for picture in self._by_name.values())
+        held = sum(image.nbytes for image in self._by_name.values())
         return len(self._by_name) > self.most or held > self.most_bytes

@@ -1,4 +1,4 @@
-"""A picture that cannot be read, in training or in validation, on one process or on two: it is
+"""An image that cannot be read, in training or in validation, on one process or on two: it is
 named, all processes end, and when it is mended the run goes on as if nothing had happened."""
 
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from reconet.cli import main
 from reconet.data import open_dataset
-from reconet.data.dataset import FileDataset, share_pictures
+from reconet.data.dataset import FileDataset, share_images
 from reconet.engine import run as engine_run
 from reconet.engine.run import _Run
 from reconet.engine.rundir import read_log
@@ -51,7 +51,7 @@ def cut_off(data: Path, split: str, which: int) -> tuple[Path, bytes]:
 
 
 @pytest.mark.parametrize("split", ["train", "val"])
-def test_the_work_is_kept_and_goes_on_when_the_picture_is_mended(
+def test_the_work_is_kept_and_goes_on_when_the_image_is_mended(
     split: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments(data, tmp_path / "whole")) == 0
@@ -81,12 +81,12 @@ def last_step(directory: Path) -> int:
     return max((int(line["step"]) for line in read_log(directory)), default=0)
 
 
-def test_a_validation_may_leave_pictures_out_and_says_how_many(
+def test_a_validation_may_leave_images_out_and_says_how_many(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cut_off(data, "val", 0)
     assert main(arguments(data, tmp_path / "run", "--set=data.on_error=skip")) == 0
-    assert "validation left out 1 picture" in capsys.readouterr().err
+    assert "validation left out 1 image" in capsys.readouterr().err
     assert [line["skipped"] for line in read_log(tmp_path / "run") if line["kind"] == "val"] == [
         1,
         1,
@@ -114,7 +114,7 @@ def test_a_stop_in_a_validation_does_not_wait_for_its_end(
     assert_same_run(tmp_path / "run", tmp_path / "whole")
 
 
-def test_where_validation_pictures_are_trained_on_the_last_network_is_kept(
+def test_where_validation_images_are_trained_on_the_last_network_is_kept(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     more = ["--set=data.val_split=train", "--set=train.steps=6", "--set=optim.lr=1e-12"]
@@ -128,11 +128,11 @@ def test_where_validation_pictures_are_trained_on_the_last_network_is_kept(
     assert weights(tmp_path / "run")
 
 
-def test_trainval_shares_pictures_with_val_and_train_does_not(tmp_path: Path) -> None:
+def test_trainval_shares_images_with_val_and_train_does_not(tmp_path: Path) -> None:
     make_tree("voc12", tmp_path)
     train, val, trainval = (
         open_dataset("voc12", split, tmp_path, {}) for split in ("train", "val", "trainval")
     )
     assert isinstance(val, FileDataset)
-    assert share_pictures(trainval, val)
-    assert not share_pictures(train, val)
+    assert share_images(trainval, val)
+    assert not share_images(train, val)

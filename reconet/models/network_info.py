@@ -1,0 +1,92 @@
+"""Describe a trained network: all that one must know to use it, beside its weights.
+
+Every file that holds a network carries this record as metadata: texts by name, in JSON.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import BaseModel, Field, Json, ValidationError, model_validator
+
+from reconet.errors import CheckpointError, RecipeError
+from reconet.recipes.schema import Recipe
+from reconet.recipes.storage import dump_recipe, validate_recipe
+from reconet.types import Palette
+
+FORMAT = "1"
+Byte = Annotated[int, Field(ge=0, le=255)]
+T = TypeVar("T", bound=BaseModel)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkInfo:
+    """Recipe, classes, colours, and how good the network was at which step."""
+
+    recipe: Recipe
+    classes: tuple[str, ...]
+    palette: Palette
+    step: int
+    score: dict[str, float]
+
+    def texts(self) -> dict[str, str]:
+        """Write the record as texts, the metadata of a file."""
+        return {
+            "format": FORMAT,
+            "recipe": dump_recipe(self.recipe),
+            "classes": json.dumps(self.classes),
+            "palette": json.dumps(self.palette),
+            "step": str(self.step),
+            "score": json.dumps(self.score),
+        }
+
+    @classmethod
+    def from_texts(cls, texts: Mapping[str, str], source: Path) -> Self:
+        """Check the metadata of a file, which anybody may have written."""
+        checked = check_texts(_Texts, texts, source)
+        values = {key: value for key, value in checked.recipe.items() if key != "format"}
+        try:
+            recipe = validate_recipe(values, str(source))
+        except RecipeError as error:
+            raise CheckpointError(str(error)) from error
+        return cls(
+            recipe=recipe,
+            classes=checked.classes,
+            palette=checked.palette,
+            step=checked.step,
+            score=checked.score,
+        )
+
+
+class _Texts(BaseModel):
+    recipe: Json[dict[str, Any]]
+    classes: Json[Annotated[tuple[str, ...], Field(min_length=1, max_length=256)]]
+    palette: Json[tuple[tuple[Byte, Byte, Byte], ...]]
+    step: Annotated[int, Field(ge=0)]
+    score: Json[dict[str, float]]
+
+    @model_validator(mode="after")
+    def _one_colour_each(self) -> Self:
+        if len(self.palette) != len(self.classes):
+            raise ValueError(f"{len(self.palette)} colours for {len(self.classes)} classes")
+        return self
+
+
+def check_texts(kind: type[T], texts: Mapping[str, str], source: Path) -> T:
+    """Check texts by a schema, and say in one line what is missing or wrong."""
+    try:
+        return kind.model_validate(texts)
+    except ValidationError as error:
+        reason = _first_problem(error)
+        raise CheckpointError(f"{source} does not say what network it is: {reason}.") from error
+
+
+def _first_problem(error: ValidationError) -> str:
+    """Say what is wrong, without the text itself, which may be long."""
+    problem = error.errors()[0]
+    if not problem["loc"]:
+        return problem["msg"].removeprefix("Value error, ")
+    how = "is missing" if problem["type"] == "missing" else "cannot be used"
+    return f"its {problem['loc'][0]} {how}"

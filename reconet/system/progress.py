@@ -1,0 +1,42 @@
+"""Report how far a long task is: one protocol, whatever shows it.
+
+Functions that take long have a parameter `progress: Progress = SILENT`. The command line passes
+a bar (reconet/cli/output.py); tests pass a recorder; a library user may pass anything.
+"""
+
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """Hears what a task does, and how much of it is done."""
+
+    def start(self, total: int, task: str = "") -> None:
+        """Begin to count `total` things. A second start begins a new count."""
+
+    def advance(self, count: int = 1) -> None:
+        """Count things that are done."""
+
+    def status(self, text: str) -> None:
+        """Say what is being done now. The next status replaces it."""
+
+    def note(self, text: str) -> None:
+        """Say something that the user should read, such as a file that was skipped."""
+
+
+class Silent:
+    """Show nothing."""
+
+    def start(self, total: int, task: str = "") -> None:
+        """Ignore it."""
+
+    def advance(self, count: int = 1) -> None:
+        """Ignore it."""
+
+    def status(self, text: str) -> None:
+        """Ignore it."""
+
+    def note(self, text: str) -> None:
+        """Ignore it."""
+
+
+SILENT: Progress = Silent()
