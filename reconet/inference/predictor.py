@@ -21,7 +21,7 @@ from reconet.data.images.read import read_upright, to_upright
 from reconet.errors import DataError
 from reconet.inference.network import AUTO, Network, open_fast
 from reconet.inference.protocol import Protocol
-from reconet.inference.windows import Reader, bands, read_together, windows_seen
+from reconet.inference.windows import Reader, bands, best_class, read_together, windows_seen
 from reconet.models.hub import find_shared
 from reconet.system.distributed import pick_device
 from reconet.types import Colour, Image, Label
@@ -137,6 +137,23 @@ class Predictor:
             said.update(zip(group, some, strict=True))
         return [said[number] for number in range(len(images))] if several else said[0]
 
+    def best(self, source: ImageSource) -> tuple[Label, NDArray[np.uint8]]:
+        """Return the most probable class of each pixel, and its probability in 255ths.
+
+        Both are (h, w) of one byte: the probabilities of the other classes are never kept.
+        """
+        image_hwc = as_rgb(source)
+        label_hw = np.empty(image_hwc.shape[:2], np.uint8)
+        probability_hw = np.empty_like(label_hw)
+        pixels_hwc = torch.from_numpy(image_hwc).to(self.device)
+        parts = bands(self.network.forward, pixels_hwc, self.protocol, len(self.classes))
+        for rows, probability_hkw in parts:
+            best_label_hw, best_hw = best_class(probability_hkw)
+            label_hw[rows] = best_label_hw.cpu().numpy()
+            byte_hw = best_hw.mul_(255).round_().clamp_(0, 255).to(torch.uint8)
+            probability_hw[rows] = byte_hw.cpu().numpy()
+        return label_hw, probability_hw
+
     def together(self, size: tuple[int, ...]) -> int:
         """How many images of a size (h, w) go through the network at once."""
         height, width = size
@@ -181,7 +198,7 @@ class Predictor:
         probability_khw = np.empty((classes, *size), np.float32) if with_probabilities else None
         parts = bands(network.forward, pixels_hwc, self.protocol, classes, readers)
         for rows, probability_hkw in parts:
-            label_hw[rows] = probability_hkw.max(1).indices.byte().cpu().numpy()
+            label_hw[rows] = best_class(probability_hkw)[0].cpu().numpy()
             if probability_khw is not None:
                 probability_khw[:, rows] = probability_hkw.transpose(0, 1).cpu().numpy()
         return Prediction(

@@ -102,6 +102,21 @@ def test_probabilities_add_up_and_do_not_change_the_labels(predictor: Predictor)
     assert np.array_equal(said.label_hw, said.probability_khw.argmax(0))
 
 
+def test_best_is_the_class_and_its_probability_without_the_others(predictor: Predictor) -> None:
+    image_hwc = random_image(1, 90, 61)
+    few = 4 * len(predictor.classes) * 61 * 8 * 7  # bands of seven rows
+    in_bands = replace(predictor.protocol, budget_bytes=few)
+    for protocol in (predictor.protocol, in_bands):
+        fresh = Predictor(predictor.network, protocol=protocol, device="cpu")
+        label_hw, probability_hw = fresh.best(image_hwc)
+        expected = fresh(image_hwc, with_probabilities=True)
+        assert expected.probability_khw is not None
+        assert np.array_equal(label_hw, expected.label_hw)
+        assert label_hw.dtype == probability_hw.dtype == np.uint8
+        byte_hw = np.rint(255 * expected.probability_khw.max(0))
+        assert np.array_equal(probability_hw, byte_hw.clip(0, 255))
+
+
 def test_threads_that_share_a_predictor_get_what_one_gets(predictor: Predictor) -> None:
     images = [random_image(seed, 20 + seed, 40) for seed in range(6)]
     serial = [predictor(image_hwc) for image_hwc in images]

@@ -19,7 +19,7 @@ from reconet.inference.folder.record import (
     write_record,
 )
 from reconet.inference.predictor import Predictor
-from reconet.system.distributed import World
+from reconet.system.distributed import Processes
 from reconet.system.run_files import BEST
 
 Job = tuple[Path, str]  # an image and its stem
@@ -132,11 +132,11 @@ def stamp(path: Path) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def shard(plan: Plan, world: World, size: int) -> list[list[Job]]:
+def shard(plan: Plan, processes: Processes, size: int) -> list[list[Job]]:
     """This process's chunks of what is to be done. Chunks are cut before what is done is left out,
     and several processes take turns with them."""
     chunks = [plan.images[start : start + size] for start in range(0, len(plan.images), size)]
-    own = chunks[world.rank :: world.size]
+    own = chunks[processes.rank :: processes.size]
     todo = [
         [job for job in chunk if relative(job[0], plan.out) not in plan.record] for chunk in own
     ]

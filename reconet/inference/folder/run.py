@@ -18,7 +18,7 @@ from reconet.inference.network import AUTO, open_fast, precision_of
 from reconet.inference.predictor import Predictor
 from reconet.inference.protocol import Protocol
 from reconet.recipes.schema import Recipe
-from reconet.system.distributed import World, joined
+from reconet.system.distributed import Processes, join_processes
 from reconet.system.files import check_folder
 
 FOLDER = "predictions"  # in a run directory, unless told otherwise
@@ -65,24 +65,24 @@ def predict_files(
     `change` may change how images are shown; `memory` is for that in bytes. `progress` is told
     how many images this process will do, and what it returns is called after each of them.
     """
-    with joined(device) as world:
-        found = find_images(arguments) if world.leads else None
+    with join_processes(device) as processes:
+        found = find_images(arguments) if processes.is_first else None
         folder = Path(os.path.abspath(out or default_out(source)))
-        if world.leads:
+        if processes.is_first:
             check_folder(folder)
-        predictor = _open(source, world, change, memory, precision)
+        predictor = _open(source, processes, change, memory, precision)
         plan = None
         if found is not None:
             plan = make_plan(found, folder, source, predictor, wanted, overwrite)
-        plan = world.share(plan)
-        mine = shard(plan, world, predictor.protocol.batch)
-        tick = progress(sum(map(len, mine))) if progress and world.leads else lambda: None
-        worker = Worker(plan, predictor, wanted, world.rank, tick)
+        plan = processes.broadcast(plan)
+        mine = shard(plan, processes, predictor.protocol.batch)
+        tick = progress(sum(map(len, mine))) if progress and processes.is_first else lambda: None
+        worker = Worker(plan, predictor, wanted, processes.rank, tick)
         said = [one for chunk in mine for one in worker.predict(chunk)]
-        everything = dict(one for part in world.gather(said) for one in part)
-        if not world.leads:
+        everything = dict(one for part in processes.gather(said) for one in part)
+        if not processes.is_first:
             return None
-        return _finish(plan, predictor, everything, world.size)
+        return _finish(plan, predictor, everything, processes.size)
 
 
 def default_out(source: Path) -> Path:
@@ -95,20 +95,20 @@ def default_out(source: Path) -> Path:
 
 def _open(
     source: Path,
-    world: World,
+    processes: Processes,
     change: Callable[[Recipe], Recipe],
     memory: int | None,
     precision: str,
 ) -> Predictor:
     """The same network on every process: what `auto` means is decided by one of them."""
-    network = open_fast(source, world.device, precision) if world.leads else None
-    decided = world.share(precision_of(network) if network else None)
-    network = network or open_fast(source, world.device, decided)
+    network = open_fast(source, processes.device, precision) if processes.is_first else None
+    decided = processes.broadcast(precision_of(network) if network else None)
+    network = network or open_fast(source, processes.device, decided)
     recipe = change(network.info.recipe)
     protocol = Protocol.of(recipe.eval, recipe.data)
     if memory is not None:
         protocol = replace(protocol, budget_bytes=memory)
-    return Predictor(network, protocol=protocol, device=str(world.device))
+    return Predictor(network, protocol=protocol, device=str(processes.device))
 
 
 def _finish(
