@@ -28,7 +28,7 @@ from reconet.inference.protocol import Protocol, starts
 from reconet.inference.windows import labels
 from reconet.models.layers import resize
 from reconet.models.segmenter import Segmenter, create_model
-from reconet.system.timing import over, turns
+from reconet.system.timing import ratios, time_in_turns
 
 SCALES = (0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
 SCENES = len(CLASSES)  # the rest are never said
@@ -90,8 +90,8 @@ def _bench(model: Segmenter, shown: list[Sample], protocol: Protocol, rounds: in
         clocks[name].rounds.append(0.0)
         said[name] = [ways[name](clocks[name], image_hwc) for image_hwc in images]
 
-    seconds = turns({name: partial(call, name) for name in ways}, rounds)
-    shares = {name: median(over(clocks[name].rounds[1:], seconds[name])) for name in ways}
+    seconds = time_in_turns({name: partial(call, name) for name in ways}, rounds)
+    shares = {name: median(ratios(clocks[name].rounds[1:], seconds[name])) for name in ways}
     same = [(a == b).float().mean().item() for a, b in zip(*said.values(), strict=True)]
     return EvaluateBench(
         classes=model.num_classes,
@@ -99,7 +99,7 @@ def _bench(model: Segmenter, shown: list[Sample], protocol: Protocol, rounds: in
         images=len(images),
         seconds=median(seconds["ours"]) / len(images),
         plain_seconds=median(seconds["plain"]) / len(images),
-        speedup=median(over(seconds["plain"], seconds["ours"])),
+        speedup=median(ratios(seconds["plain"], seconds["ours"])),
         network_share=shares["ours"],
         plain_network_share=shares["plain"],
         miou=_miou(shown, said["ours"], model.num_classes),

@@ -38,7 +38,7 @@ from reconet.models.trained import TrainedNetwork
 from reconet.recipes.overrides import with_context
 from reconet.recipes.schema import Data, Model, Recipe, Train
 from reconet.system.hardware import make_bf16_safe
-from reconet.system.timing import over, turns
+from reconet.system.timing import ratios, time_in_turns
 
 EAGER = "eager fp32"
 CALIBRATION = 8  # images: a benchmark is info speed; `reconet export --int8` takes more
@@ -129,7 +129,7 @@ def _measure(
     def call(key: tuple[str, str]) -> None:
         said[key] = calls[key](image_bchw)
 
-    seconds = turns({key: partial(call, key) for key in calls}, rounds)
+    seconds = time_in_turns({key: partial(call, key) for key in calls}, rounds)
     results = []
     for (network, way), took in seconds.items():
         same = said[network, way] == said[network, EAGER]
@@ -138,7 +138,7 @@ def _measure(
                 network=network,
                 way=way,
                 images_per_second=len(image_bchw) / median(took),
-                over_eager=median(over(seconds[network, EAGER], took)),
+                over_eager=median(ratios(seconds[network, EAGER], took)),
                 agreement=same.double().mean().item(),
             )
         )

@@ -14,7 +14,7 @@ from reconet.errors import RecipeError, pick
 from reconet.models.context import CONTEXTS
 from reconet.models.context.reconet import TensorReconstruction
 from reconet.models.features import FeatureSpec, Stages
-from reconet.system.timing import turns
+from reconet.system.timing import time_in_turns
 
 LOOP = "reconet, loop"
 # What one position of the result knows of the map. All other cores look at the whole of it.
@@ -180,7 +180,7 @@ def _forward_backward(module: nn.Module, x_bchw: Tensor) -> None:
 
 def _times(calls: Mapping[str, Callable[[], None]], repeats: int) -> dict[str, float]:
     """Median seconds of each call."""
-    return {name: median(seconds) for name, seconds in turns(calls, repeats).items()}
+    return {name: median(seconds) for name, seconds in time_in_turns(calls, repeats).items()}
 
 
 def _layers(weight: Tensor, length: int) -> nn.ModuleList:

@@ -15,9 +15,9 @@ from reconet.errors import TrainingError
 from reconet.recipes import find_recipe
 from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
-from reconet.system.distributed import World, pick_device
+from reconet.system.distributed import Processes, pick_device
 from reconet.system.hardware import make_bf16_safe
-from reconet.system.timing import over, turns
+from reconet.system.timing import ratios, time_in_turns
 
 MODES = {
     "fp32": [],
@@ -42,8 +42,8 @@ def bench_train(
     steps: int = 8,
     device: str = "auto",
 ) -> list[TrainBench]:
-    world = World(rank=0, size=1, device=pick_device(device))
-    if world.device.type == "cpu" and not make_bf16_safe():
+    processes = Processes.single(pick_device(device))
+    if processes.device.type == "cpu" and not make_bf16_safe():
         raise TrainingError("this CPU cannot compute in bf16.")
     common = [f"model.backbone={backbone}", f"data.crop={size}", f"data.base_size={size}"]
     common += [f"data.options.size=[{size}, {size}]", f"train.batch={batch}", "optim.lr=0.005"]
@@ -52,14 +52,14 @@ def bench_train(
     losses: dict[str, list[float]] = {name: [] for name in MODES}
     for name, own in MODES.items():
         recipe = apply_overrides(find_recipe("scenes/tiny"), [*common, *own])
-        calls[name] = partial(_step, _steps(recipe, world, steps + 1), losses[name])
-    times = turns(calls, steps)
+        calls[name] = partial(_step, _steps(recipe, processes, steps + 1), losses[name])
+    times = time_in_turns(calls, steps)
     return [
         TrainBench(
             name=name,
             seconds_per_step=median(seconds),
             images_per_second=batch / median(seconds),
-            over_fp32=median(over(times["fp32"], seconds)),
+            over_fp32=median(ratios(times["fp32"], seconds)),
             losses=tuple(losses[name]),
         )
         for name, seconds in times.items()
@@ -70,12 +70,12 @@ def _step(run: Iterator[Step], losses: list[float]) -> None:
     losses.append(next(run).loss)
 
 
-def _steps(recipe: Recipe, world: World, steps: int) -> Iterator[Step]:
+def _steps(recipe: Recipe, processes: Processes, steps: int) -> Iterator[Step]:
     torch.manual_seed(0)
     dataset = open_dataset("scenes", "train", None, recipe.data.options)
-    state = make_state(recipe, len(dataset.info.classes), world, fresh=True)
+    state = make_state(recipe, len(dataset.info.classes), processes, fresh=True)
     stream: Iterator[Batch] = batches(
         dataset, geometry(recipe), seed=0, batch=recipe.train.batch, steps=steps
     )
     # All images first: reading them is not what is measured.
-    return train(state, list(stream), recipe, steps, world)
+    return train(state, list(stream), recipe, steps, processes)

@@ -13,7 +13,7 @@ from reconet.cost.counter import model_cost
 from reconet.inference.network import in_use
 from reconet.models.decompose import look_inside, reconstruction
 from reconet.models.trained import TrainedNetwork
-from reconet.system.timing import over, turns
+from reconet.system.timing import ratios, time_in_turns
 
 
 class Ratio(NamedTuple):
@@ -80,9 +80,9 @@ def _call(function: Callable[[Tensor], Tensor], value: Tensor) -> Callable[[], o
 
 def in_turns(calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, Ratio]:
     """Each call's time over that of the first, in rounds, so that noise meets all."""
-    times = turns(calls, repeats)
+    times = time_in_turns(calls, repeats)
     first = next(iter(times.values()))
-    ratios = {name: over(seconds, first) for name, seconds in times.items()}
+    by_name = {name: ratios(seconds, first) for name, seconds in times.items()}
     return {
-        name: Ratio(median(values), (min(values), max(values))) for name, values in ratios.items()
+        name: Ratio(median(values), (min(values), max(values))) for name, values in by_name.items()
     }

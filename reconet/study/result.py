@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from reconet.recipes.schema import Recipe
-from reconet.study.cell import LIVENESS, CellResult, read_result
-from reconet.study.grid import Cell
-from reconet.study.grids import Study
-from reconet.study.paper import PAPER
+from reconet.study.run_trial import LIVENESS, CellResult, read_result
+from reconet.study.scheduler import Cell
+from reconet.study.variants import Study
+from reconet.study.paper_scores import PAPER
 from reconet.study.stats import Estimate, estimate, paired
 from reconet.system.paths import short_path, short_paths
 

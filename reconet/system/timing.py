@@ -1,5 +1,7 @@
-"""Times of several ways to do one thing, which take turns, so that the noise of a machine meets all
-alike. What counts is the ratio within a round.
+"""Time several calls side by side.
+
+The calls run in turns, so that a busy machine slows all of them alike. Compare the ratios within
+a round, not the times of different runs.
 """
 
 import time
@@ -9,8 +11,11 @@ from typing import TypeVar
 K = TypeVar("K")
 
 
-def turns(calls: Mapping[K, Callable[[], object]], rounds: int) -> dict[K, list[float]]:
-    """Seconds of each call in each round; a first round, which warms up, is not counted."""
+def time_in_turns(calls: Mapping[K, Callable[[], object]], rounds: int) -> dict[K, list[float]]:
+    """Return the seconds of each call in each round.
+
+    One extra round comes first as a warm-up and is not counted.
+    """
     seconds: dict[K, list[float]] = {key: [] for key in calls}
     for number in range(rounds + 1):
         for key, call in calls.items():
@@ -22,6 +27,6 @@ def turns(calls: Mapping[K, Callable[[], object]], rounds: int) -> dict[K, list[
     return seconds
 
 
-def over(one: Sequence[float], other: Sequence[float]) -> list[float]:
-    """The ratios of two times, round by round."""
-    return [a / b for a, b in zip(one, other, strict=True)]
+def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> list[float]:
+    """Divide two lists of times, round by round."""
+    return [a / b for a, b in zip(numerators, denominators, strict=True)]

@@ -13,8 +13,8 @@ from reconet.models.decompose import look_inside, reconstruction
 from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import build_model
 from reconet.models.trained import TrainedNetwork, load_trained
-from reconet.prune import spread
-from reconet.prune.cut import best_ranks, cut, importance
+from reconet.prune.prune import spread
+from reconet.prune.ranks import best_ranks, cut, importance
 from reconet.prune.measure import in_turns
 from reconet.recipes import find_recipe
 from reconet.recipes.overrides import apply_overrides
@@ -133,7 +133,7 @@ def test_all_folders_are_looked_at_before_anything_is_computed(
     for name in ("rank1", "rank2"):
         (out / name).mkdir(parents=True)
         (out / name / "mine.txt").touch()
-    monkeypatch.setattr("reconet.prune.importance", lambda *given: pytest.fail("computed"))
+    monkeypatch.setattr("reconet.prune.prune.importance", lambda *given: pytest.fail("computed"))
     assert main(["prune", str(run), "--rank", "3,2,1", "--out", str(out)]) == 2
     error = capsys.readouterr().err
     assert f"{out / 'rank2'} and {out / 'rank1'} are there and not empty; leave out" in error

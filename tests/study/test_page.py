@@ -9,7 +9,7 @@ import pytest
 from reconet.cli import main
 from reconet.recipes import find_recipe
 from reconet.recipes.overrides import apply_overrides
-from reconet.study.grids import STUDIES
+from reconet.study.variants import STUDIES
 from reconet.study.page import html, markdown
 from reconet.study.result import StudyResult
 from reconet.system.paths import short_path, short_paths, short_words

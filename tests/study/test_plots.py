@@ -7,8 +7,8 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 from reconet.recipes import find_recipe
-from reconet.study.cell import CellResult
-from reconet.study.grids import STUDIES
+from reconet.study.run_trial import CellResult
+from reconet.study.variants import STUDIES
 from reconet.study.plots import ACCENT, cost, figures, png, spectra
 from reconet.study.result import Row, StudyResult
 from reconet.study.spectrum import Spectrum

@@ -19,13 +19,13 @@ from reconet.errors import TrainingError
 from reconet.recipes import find_recipe
 from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
-from reconet.study.cell import RESULT, read_result, run_cell
-from reconet.study.grid import Cell, entered, make_cells
-from reconet.study.grids import STUDIES, choose
+from reconet.study.run_trial import RESULT, read_result, run_cell
+from reconet.study.scheduler import Cell, entered, make_cells
+from reconet.study.variants import STUDIES, choose
 from reconet.study.page import html, markdown
 from reconet.study.plots import figures
 from reconet.study.result import StudyResult, as_dict, gather, table_rows
-from reconet.study.run import make_plan, open_study
+from reconet.study.study import make_plan, open_study
 
 SETTINGS = [
     "data.options.train=8",

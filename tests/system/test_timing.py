@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from reconet.system.timing import over, turns
+from reconet.system.timing import ratios, time_in_turns
 
 
 def test_calls_take_turns_and_the_first_round_is_not_counted(
@@ -19,9 +19,9 @@ def test_calls_take_turns_and_the_first_round_is_not_counted(
 
     monkeypatch.setattr(time, "perf_counter", lambda: now)
     calls = {"quick": lambda: lasts("quick", 1.0), "slow": lambda: lasts("slow", 3.0)}
-    assert turns(calls, 2) == {"quick": [1.0, 1.0], "slow": [3.0, 3.0]}
+    assert time_in_turns(calls, 2) == {"quick": [1.0, 1.0], "slow": [3.0, 3.0]}
     assert order == ["quick", "slow"] * 3
 
 
 def test_ratios_are_those_within_a_round() -> None:
-    assert over([1.0, 8.0], [2.0, 4.0]) == [0.5, 2.0]
+    assert ratios([1.0, 8.0], [2.0, 4.0]) == [0.5, 2.0]

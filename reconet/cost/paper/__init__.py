@@ -15,9 +15,9 @@ Where nothing does, the row says so, with the number of the published network.
 import torch
 
 from reconet.cost.paper.claims import Claim, paper_claims
-from reconet.cost.paper.modules import module_rows
-from reconet.cost.paper.networks import HeadCost, head_costs, network_rows
-from reconet.cost.paper.row import Row
+from reconet.cost.paper.module_table import module_rows
+from reconet.cost.paper.network_table import HeadCost, head_costs, network_rows
+from reconet.cost.paper.table_row import Row
 
 __all__ = [
     "Claim",

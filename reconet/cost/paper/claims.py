@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reconet.cost.paper.modules import CHANNELS, RANK, SIDE
-from reconet.cost.paper.networks import HeadCost
-from reconet.cost.paper.row import Row
+from reconet.cost.paper.module_table import CHANNELS, RANK, SIDE
+from reconet.cost.paper.network_table import HeadCost
+from reconet.cost.paper.table_row import Row
 
 
 @dataclass(frozen=True, kw_only=True)

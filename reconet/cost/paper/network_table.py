@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from reconet.cost.counter import module_cost
-from reconet.cost.paper.row import Row, make_row
-from reconet.cost.paper.variants import Head, SummedPSANet
+from reconet.cost.paper.table_row import Row, make_row
+from reconet.cost.paper.extra_modules import Head, SummedPSANet
 from reconet.models.backbone import ResNet
 from reconet.models.context import CONTEXTS
 from reconet.models.context.base import ContextModule

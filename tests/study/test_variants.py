@@ -6,8 +6,8 @@ import torch
 from reconet.errors import RecipeError
 from reconet.models.segmenter import build_model
 from reconet.recipes import find_recipe
-from reconet.study.grids import STUDIES, choose
-from reconet.study.paper import PAPER
+from reconet.study.variants import STUDIES, choose
+from reconet.study.paper_scores import PAPER
 
 TINY = find_recipe("scenes/tiny")
 

@@ -218,7 +218,7 @@ def test_which_claims_of_the_paper_hold(rows: dict[str, Row], heads: list[HeadCo
 
 
 def test_the_page_on_costs_has_the_figures_that_are_printed(rows: dict[str, Row]) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "cost.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "cost.md").read_text()
     for row in rows.values():
         figures = f"{row.uniform_g:.4f} | {row.params_m:.2f} | {row.evidence}"
         memory = "" if row.paper_mib is None else f" / {row.rule_mib:.2f}"

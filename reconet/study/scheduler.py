@@ -24,8 +24,8 @@ from reconet.errors import TrainingError
 from reconet.models.segmenter import build_model
 from reconet.recipes.schema import Recipe, list_settings
 from reconet.recipes.storage import validate_recipe, write_recipe
-from reconet.study.cell import FAILURE, RESULT, note_failure, read_result
-from reconet.study.grids import Study, Variant
+from reconet.study.run_trial import FAILURE, RESULT, note_failure, read_result
+from reconet.study.variants import Study, Variant
 from reconet.system.files import write_text
 
 STUDY = "study.json"
@@ -209,7 +209,7 @@ def _launch(cell: Cell, slot: int, jobs: int, device: str) -> subprocess.Popen[b
     arguments = [str(file), str(cell.directory), cell.variant.name, device, *network]
     with cell.directory.with_name(f"{cell.directory.name}.out").open("ab") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "reconet.study.cell", *arguments],
+            [sys.executable, "-m", "reconet.study.run_trial", *arguments],
             env=_environment(slot, jobs),
             stdin=subprocess.PIPE,  # its end tells the cell that we are gone
             stdout=output,

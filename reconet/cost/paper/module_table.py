@@ -6,8 +6,8 @@ from functools import partial
 import torch
 from torch import nn
 
-from reconet.cost.paper.row import FIT, Row, make_row
-from reconet.cost.paper.variants import AdaptiveContexts, OneMap, bare_attention
+from reconet.cost.paper.table_row import FIT, Row, make_row
+from reconet.cost.paper.extra_modules import AdaptiveContexts, OneMap, bare_attention
 from reconet.models.context.a2net import DoubleAttention
 from reconet.models.context.asymmetric import FusionBlock
 from reconet.models.context.ccnet import CrissCrossAttention

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from reconet.errors import pick
 from reconet.recipes.schema import Recipe
-from reconet.study import grids
-from reconet.study.grid import Tell, check, entered, make_cells, read_study, run_cells
+from reconet.study import variants as grids
+from reconet.study.scheduler import Tell, check, entered, make_cells, read_study, run_cells
 from reconet.study.page import write_page
 from reconet.study.plots import save
 from reconet.study.result import StudyResult, gather

@@ -7,7 +7,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from reconet.cost.counter import module_cost
-from reconet.cost.paper.rule import Function, paper_cost
+from reconet.cost.paper.counting_rule import Function, paper_cost
 from reconet.models.features import Features
 
 # exact: no free choice. assumed: the printed digits, under the assumption that the note states.
