@@ -1,0 +1,25 @@
+"""Count what a network costs, without running it.
+
+counter.py   parameters, multiply-adds and memory of networks and modules
+paper/       the paper's cost tables, recomputed (a door of its own)
+"""
+
+from reconet.cost.counter import (
+    SMALLEST_INPUT,
+    Cost,
+    ModelCost,
+    PeakMemory,
+    model_cost,
+    module_cost,
+    recipe_costs,
+)
+
+__all__ = [
+    "SMALLEST_INPUT",
+    "Cost",
+    "ModelCost",
+    "PeakMemory",
+    "model_cost",
+    "module_cost",
+    "recipe_costs",
+]

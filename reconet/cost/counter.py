@@ -1,9 +1,11 @@
-"""What a network costs: parameters, multiply-adds (MACs), memory. Exact, and without running it:
-everything happens on meta tensors, which have shapes but no values.
+"""Count what a network costs: parameters, multiply-adds (MACs) and memory.
 
-MACs are those of convolutions, linear layers and matrix products, each counted once; element-wise
-work, norms, pooling and resizing are not products and not counted. (The paper counts otherwise:
-cost_paper/.)
+The counts are exact. Nothing is computed: the network runs on meta tensors, which have shapes but
+no values.
+
+MACs are the products of convolutions, linear layers and matrix products, each counted once.
+Element-wise work, norms, pooling and resizing are not counted. The paper counts differently: see
+cost/paper/.
 """
 
 import copy
@@ -26,37 +28,41 @@ from reconet.models.segmenter import Segmenter, build_model
 from reconet.recipes.overrides import with_context
 from reconet.recipes.schema import Recipe
 
-# Fused attention on CPU is two products like everywhere else; torch's counter does not know it.
+# Fused attention is two products. torch's counter does not know the operator of the CPU.
 _FUSED: dict[Any, Any] = {
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: (
         lambda query, key, value, *_, out_shape=None, **__: sdpa_flop_count(query, key, value)
     )
 }
-SMALLEST = 33  # two features a side at stride 32: batch norm needs more than one
+SMALLEST_INPUT = 33  # two features a side at stride 32: batch norm needs more than one
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Of one part of a network, for one image."""
+    """The cost of one part of a network, for one image."""
 
     name: str
     params: int
     macs: int
-    saved_bytes: int  # kept from the forward to the backward pass, in training
+    saved_bytes: int  # kept for the backward pass in training
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCost:
-    parts: tuple[Cost, ...]  # in the order of the flow; "core" is a part of "context"
-    total: Cost  # in use: without the auxiliary head, which is there in training only
-    training_bytes: int  # all that a training step keeps: with the auxiliary head and the loss
-    peak_bytes: int  # most that is alive at once in use, beside the weights
+    """The cost of a whole network and of its parts."""
+
+    parts: tuple[Cost, ...]  # from input to output; "core" is a part of "context"
+    total: Cost  # of inference: without the auxiliary head, which only training needs
+    training_bytes: int  # saved by a training step, auxiliary head and loss included
+    peak_bytes: int  # most memory alive at once in inference, without the weights
 
 
 def model_cost(model: Segmenter, size: tuple[int, int]) -> ModelCost:
-    """Cost of a network at an input of (height, width)."""
-    if min(size) < SMALLEST:
-        raise RecipeError(f"the input must be at least {SMALLEST} x {SMALLEST}, got {size}.")
+    """Count the cost of a network for one image of (height, width)."""
+    if min(size) < SMALLEST_INPUT:
+        raise RecipeError(
+            f"the input must be at least {SMALLEST_INPUT} x {SMALLEST_INPUT}, got {size}."
+        )
     net = copy.deepcopy(model).to("meta")
     image_bchw = torch.empty(1, 3, *size, device="meta")
     label_bhw = torch.zeros(1, *size, dtype=torch.uint8, device="meta")
@@ -66,7 +72,7 @@ def model_cost(model: Segmenter, size: tuple[int, int]) -> ModelCost:
     parts = {
         name: Cost(
             name=name,
-            params=sum(parameters(module) for module, _ in modules),
+            params=sum(count_parameters(module) for module, _ in modules),
             macs=sum(macs[path] for _, path in modules),
             saved_bytes=sum(saved[path] for _, path in modules),
         )
@@ -91,7 +97,7 @@ def model_cost(model: Segmenter, size: tuple[int, int]) -> ModelCost:
 def recipe_costs(
     recipe: Recipe, contexts: Iterable[str], size: tuple[int, int], num_classes: int
 ) -> dict[str, ModelCost]:
-    """Cost of a recipe's network, and of other contexts on the same backbone."""
+    """Count the cost of a recipe's network with each of several contexts."""
     costs = {}
     for name in contexts:
         with torch.device("meta"):
@@ -101,35 +107,41 @@ def recipe_costs(
 
 
 def module_cost(module: nn.Module, *inputs: Tensor | Features) -> Cost:
-    """Cost of any module, e.g. a context's core on one feature map, real or on meta."""
+    """Count the cost of any module, such as a context's core, on real or meta tensors."""
     macs, saved = count(module, *inputs)
     return Cost(
-        name=type(module).__name__, params=parameters(module), macs=macs[""], saved_bytes=saved[""]
+        name=type(module).__name__,
+        params=count_parameters(module),
+        macs=macs[""],
+        saved_bytes=saved[""],
     )
 
 
-def parameters(module: nn.Module) -> int:
+def count_parameters(module: nn.Module) -> int:
+    """Return the number of parameters of a module."""
     return sum(p.numel() for p in module.parameters())
 
 
 def count(
     module: nn.Module, *inputs: Tensor | Features, then: Callable[[Any], object] | None = None
 ) -> tuple[Counter[str], Counter[str]]:
-    """MACs and bytes saved for the backward pass, by the dotted path of each module ("" = all).
+    """Count MACs and saved bytes by the dotted path of each module ("" is the whole).
 
-    `then` is called on the result, and counts into "" only.
+    Saved bytes are those that the forward pass keeps for the backward pass. `then` is called with
+    the module's result. Its cost counts into "" only.
     """
     root = type(module).__name__
     saved: Counter[str] = Counter()
-    # Weights are there anyway, and a map that two layers save is there once. Storages are kept, so
-    # that the address of one that is gone cannot pass for one that is new.
-    seen = {t.untyped_storage()._cdata: t.untyped_storage() for t in _state(module)}
+    # Weights do not count, and a map that two layers save counts once. Holding the storages keeps
+    # their addresses from being used again.
+    state = [*module.parameters(), *module.buffers()]
+    counted = {t.untyped_storage()._cdata: t.untyped_storage() for t in state}
     counter = FlopCounterMode(display=False, custom_mapping=_FUSED)
 
     def pack(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if storage._cdata not in seen:
-            seen[storage._cdata] = storage
+        if storage._cdata not in counted:
+            counted[storage._cdata] = storage
             saved.update({path: storage.nbytes() for path in counter.mod_tracker.parents})
         return tensor
 
@@ -142,19 +154,19 @@ def count(
 
 
 class PeakMemory(TorchDispatchMode):
-    """Within it: how many bytes of operator outputs are alive, gradients included."""
+    """A context manager that tracks the bytes of operator outputs alive, gradients included."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._changes: list[tuple[int, int]] = []  # (number of a storage, bytes more or less)
-        self._numbers: dict[int, int] = {}  # of the storages alive, by address
+        self._changes: list[tuple[int, int]] = []  # (number of a storage, change in bytes)
+        self._numbers: dict[int, int] = {}  # numbers of the storages alive, by address
 
     def peak_bytes(self, without: Iterable[Tensor] = ()) -> int:
-        """The most that was alive at once, leaving out the storages of some tensors."""
-        left_out = {self._numbers.get(t.untyped_storage()._cdata) for t in without}
+        """Return the most bytes alive at once, leaving out the storages of some tensors."""
+        excluded = {self._numbers.get(t.untyped_storage()._cdata) for t in without}
         alive = peak = 0
         for number, change in self._changes:
-            if number not in left_out:
+            if number not in excluded:
                 alive += change
                 peak = max(peak, alive)
         return peak
@@ -162,7 +174,7 @@ class PeakMemory(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        for tensor in tree_leaves((args, kwargs)):  # what came from outside is not counted
+        for tensor in tree_leaves((args, kwargs)):  # inputs from outside do not count
             if isinstance(tensor, Tensor):
                 self._watch(tensor.untyped_storage(), 0)
         result = func(*args, **(kwargs or {}))
@@ -185,7 +197,7 @@ class PeakMemory(TorchDispatchMode):
 
 
 def _parts(net: Segmenter) -> dict[str, list[tuple[nn.Module, str]]]:
-    """The parts that a reader wants to see, each as modules with their paths."""
+    """Return the parts of a network by name, each as modules with their paths."""
     backbone = net.backbone
     stem: list[tuple[nn.Module, str]] = [
         (backbone.conv1, "backbone.conv1"),
@@ -207,12 +219,8 @@ def _parts(net: Segmenter) -> dict[str, list[tuple[nn.Module, str]]]:
     return parts
 
 
-def _state(module: nn.Module) -> list[Tensor]:
-    return [*module.parameters(), *module.buffers()]
-
-
 def _relative(counts: Counter[str], root: str) -> Counter[str]:
-    """From the tracker's paths ("Segmenter.backbone.conv1", "Global") to the module's own."""
+    """Translate the tracker's paths ("Segmenter.backbone.conv1", "Global") to the module's own."""
     return Counter(
         {
             "" if path == "Global" else path.removeprefix(f"{root}."): number

@@ -1,10 +1,10 @@
-"""Cost figures are exact: most of them are checked by hand here."""
+"""Cost figures are exact. Most are checked by hand here."""
 
 import pytest
 import torch
 from torch import nn
 
-from reconet.cost.counter import PeakMemory, model_cost, module_cost, parameters
+from reconet.cost.counter import PeakMemory, count_parameters, model_cost, module_cost
 from reconet.errors import RecipeError
 from reconet.models.attention import Attention
 from reconet.models.context.reconet import TensorReconstruction
@@ -17,7 +17,9 @@ def test_parameters_of_the_head_are_those_of_its_layers() -> None:
         model = create_model("reconet", num_classes=21, backbone="resnet101")
     reduce, fuse = 2048 * 512 * 9 + 2 * 512, 1536 * 512 + 2 * 512
     expected = reduce + 17_301_568 + (512 * 512 + 512) + fuse + (512 * 21 + 21)
-    assert parameters(model.context) + parameters(model.classify) == expected == 27_800_661
+    assert (
+        count_parameters(model.context) + count_parameters(model.classify) == expected == 27_800_661
+    )
 
 
 def test_model_cost_counts_every_convolution_once() -> None:
@@ -38,7 +40,7 @@ def test_model_cost_counts_every_convolution_once() -> None:
         hook.remove()
     cost = model_cost(model, (48, 80))
     assert cost.total.macs == by_hand
-    in_use = parameters(model) - parameters(model.aux)  # type: ignore[arg-type]
+    in_use = count_parameters(model) - count_parameters(model.aux)  # type: ignore[arg-type]
     assert cost.total.params == in_use
 
 
@@ -56,9 +58,7 @@ def test_gradients_can_be_left_out_of_the_peak() -> None:
     with PeakMemory() as memory:
         weight.exp().sum().backward()
     assert weight.grad is not None
-    assert (
-        memory.peak_bytes() >= 8000
-    )  # the result, which the backward pass needs, and the gradient
+    assert memory.peak_bytes() >= 8000  # the result, kept for the backward pass, and the gradient
     assert 4000 <= memory.peak_bytes(without=[weight.grad]) < 8000
 
 

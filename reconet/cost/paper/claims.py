@@ -1,22 +1,24 @@
-"""What the paper says about cost, beside what the uniform count says."""
+"""Compare what the paper says about cost with the uniform count."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reconet.cost.paper.module_table import CHANNELS, RANK, SIDE
 from reconet.cost.paper.network_table import HeadCost
-from reconet.cost.paper.table_row import Row
+from reconet.cost.paper.table_row import PaperRow
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
+    """A statement of the paper, and whether the uniform count agrees."""
+
     paper: str
     counted: str
     holds: bool
 
 
-def paper_claims(rows: Sequence[Row], heads: Sequence[HeadCost]) -> list[Claim]:
-    """Each claim with figures of the tables; `heads` are those of one size."""
+def paper_claims(rows: Sequence[PaperRow], heads: Sequence[HeadCost]) -> list[Claim]:
+    """Compare each claim with the figures of the tables. All `heads` have one input size."""
     row = {r.method: r for r in rows}
     core = row["TGM+TRM"]
     times = {m: r.uniform_g / core.uniform_g for m, r in row.items() if r.table == "module"}

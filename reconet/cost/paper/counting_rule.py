@@ -1,10 +1,10 @@
-"""The paper's way of counting, as far as it can be inferred.
+"""Count as the paper does, as far as its rule can be inferred.
 
-The paper states no rule. Its numbers follow those of a layer profiler of the time: a layer object
-counts what it does when it is called last, and everything between layer objects (sums, resizing,
-products written as functions) counts nothing. Without any free choice that gives the printed
-numbers of ResNet-101, of the non-local block and of EMAU. It also leaves out the reconstruction
-itself, the r*C*H*W products that RecoNet is about.
+The paper states no rule. Its numbers follow those of a layer profiler of the time. A layer object
+counts what it does in its last call. Everything between layer objects (sums, resizing, products
+written as functions) counts nothing. Without any free choice this gives the printed numbers of
+ResNet-101, of the non-local block and of EMAU. It also leaves out the reconstruction itself, the
+r*C*H*W products that RecoNet is about.
 
     convolution, linear     multiply-adds, and one per output for a bias
     matrix product          two per multiply-add
@@ -13,7 +13,7 @@ itself, the r*C*H*W products that RecoNet is about.
     pooling                 one per element of its input
     resizing                one per element of its output
 
-Memory is the sum of the outputs of all layers, four bytes each: not what a GPU would hold.
+Memory is the sum of the outputs of all layers, four bytes per value. A GPU would not hold that.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ from torch.overrides import TorchFunctionMode
 from reconet.models.attention import Attention, Product
 from reconet.models.features import Features
 
-Function = Literal["product", "attention", "pooling", "resizing"]
+FunctionKind = Literal["product", "attention", "pooling", "resizing"]
 LAYERS = (
     Attention,
     Product,
@@ -47,20 +47,20 @@ LAYERS = (
 
 @dataclass(frozen=True, kw_only=True)
 class PaperCost:
-    """What the paper's rule counts, for one image."""
+    """The cost of a module by the paper's rule, for one image."""
 
     flops: int
     memory_bytes: int
-    convolution_macs: int  # of `flops`, what is left if only convolutions count, without biases
+    convolution_macs: int  # `flops` of convolutions only, without biases
 
 
 def paper_cost(
-    module: nn.Module, *inputs: Tensor | Features, as_layers: Collection[Function] = ()
+    module: nn.Module, *inputs: Tensor | Features, as_layers: Collection[FunctionKind] = ()
 ) -> PaperCost:
     """Count `module` on meta tensors by the paper's rule.
 
-    The same network has more or fewer layer objects from one code base to the next. What our code
-    writes as a function and the counted code may have had as a layer is named in `as_layers`.
+    Code bases differ in what they write as a layer object. `as_layers` names the functions of our
+    code that count because the counted code may have had layers in their place.
     """
     calls: dict[object, tuple[int, int, int]] = {}
     functions = _Functions(frozenset(as_layers))
@@ -70,7 +70,7 @@ def paper_cost(
 
     def after(layer: nn.Module, args: tuple[Tensor, ...], result: Tensor) -> None:
         functions.within_layers -= 1
-        # The last call wins: a ReLU that a block uses three times counts once, as in the paper.
+        # Only the last call counts. A ReLU that a block uses three times counts once.
         macs = result.numel() * layer.weight[0].numel() if isinstance(layer, nn.Conv2d) else 0
         calls[layer] = *_layer_cost(layer, args, result), macs
 
@@ -92,9 +92,9 @@ def paper_cost(
 
 
 class _Functions(TorchFunctionMode):
-    """Within it, functions of some kinds that are called outside of layers count like layers."""
+    """A mode that counts functions of some kinds where no layer calls them."""
 
-    def __init__(self, kinds: frozenset[Function]) -> None:
+    def __init__(self, kinds: frozenset[FunctionKind]) -> None:
         super().__init__()
         self.kinds = kinds
         self.within_layers = 0
@@ -111,7 +111,7 @@ class _Functions(TorchFunctionMode):
         return result
 
 
-FUNCTIONS: dict[Callable[..., Any], Function] = {
+FUNCTIONS: dict[Callable[..., Any], FunctionKind] = {
     torch.Tensor.__matmul__: "product",
     torch.Tensor.matmul: "product",
     torch.matmul: "product",
@@ -122,7 +122,7 @@ FUNCTIONS: dict[Callable[..., Any], Function] = {
 
 
 def _layer_cost(layer: nn.Module, args: tuple[Tensor, ...], y: Tensor) -> tuple[int, int]:
-    """FLOPs, and bytes of the outputs."""
+    """Return FLOPs, and bytes of the output."""
     x = args[0]
     match layer:
         case Attention():
@@ -144,7 +144,7 @@ def _layer_cost(layer: nn.Module, args: tuple[Tensor, ...], y: Tensor) -> tuple[
     return flops, 4 * y[0].numel()
 
 
-def _function_cost(kind: Function, args: tuple[Tensor, ...], y: Tensor) -> tuple[int, int]:
+def _function_cost(kind: FunctionKind, args: tuple[Tensor, ...], y: Tensor) -> tuple[int, int]:
     x, y_bytes = args[0], 4 * y[0].numel()
     match kind:
         case "product":

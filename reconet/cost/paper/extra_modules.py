@@ -1,6 +1,6 @@
-"""Networks that only cost tables need: parts put together as the paper's numbers suggest they were.
+"""Modules that only the cost tables need, built as the paper's numbers suggest they were.
 
-None of them is a context that one could train: each exists for the one row that it explains.
+Each exists for the one row that it explains. None is a context that one could train.
 """
 
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ from reconet.models.head import classifier
 from reconet.models.layers import conv_bn_relu, resize
 
 
-class Head(nn.Module):
-    """A context and the classifier on top of it: what a method adds to the backbone, in use."""
+class HeadWithClassifier(nn.Module):
+    """A context with its classifier: what a method adds to the backbone in inference."""
 
     def __init__(self, context: ContextModule, num_classes: int) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Head(nn.Module):
 
 
 class AdaptiveContexts(nn.Module):
-    """The modules of APCNet, all on one map of as many channels."""
+    """The modules of APCNet, all on one map, with as many channels inside."""
 
     def __init__(self, channels: int, scales: Sequence[int] = (1, 2, 3, 6)) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class AdaptiveContexts(nn.Module):
 
 
 class OneMap(nn.Module):
-    """AFNB, or its attention alone, with one map as both of its inputs."""
+    """AFNB, or only its attention, with the same map as both inputs."""
 
     def __init__(self, block: FusionBlock | PyramidAttention) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class OneMap(nn.Module):
 
 
 def bare_attention(channels: int, width: int) -> OneMap:
-    """The attention of AFNB without the norms and ReLUs of its queries and keys."""
+    """Build the attention of AFNB without the norms and ReLUs of its queries and keys."""
     attention = PyramidAttention(channels, channels, width, channels)
     assert attention.key is not None
     attention.query = nn.Sequential(attention.query[0])
@@ -63,7 +63,7 @@ def bare_attention(channels: int, width: int) -> OneMap:
 
 
 class SummedPSANet(PSANet):
-    """PSANet that adds what it saw to c4, where the authors put the two side by side."""
+    """PSANet that adds the collected context to c4. The authors concatenate the two."""
 
     def __init__(self, stages: Stages, *, num_classes: int) -> None:
         super().__init__(stages, num_classes=num_classes)
@@ -71,6 +71,6 @@ class SummedPSANet(PSANet):
 
     def forward(self, features: Features) -> Context:
         c4 = features.c4
-        seen_bdhw = self.expand(torch.cat([self.collect(c4), self.distribute(c4)], dim=1))
-        seen_bdhw = resize(seen_bdhw, (c4.shape[2], c4.shape[3]))
-        return Context(self.dropout(self.fuse(c4 + seen_bdhw)), {})
+        context_bdhw = self.expand(torch.cat([self.collect(c4), self.distribute(c4)], dim=1))
+        context_bdhw = resize(context_bdhw, (c4.shape[2], c4.shape[3]))
+        return Context(self.dropout(self.fuse(c4 + context_bdhw)), {})

@@ -6,8 +6,8 @@ from functools import partial
 import torch
 from torch import nn
 
-from reconet.cost.paper.table_row import FIT, Row, make_row
 from reconet.cost.paper.extra_modules import AdaptiveContexts, OneMap, bare_attention
+from reconet.cost.paper.table_row import FIT, PaperRow, make_row
 from reconet.models.context.a2net import DoubleAttention
 from reconet.models.context.asymmetric import FusionBlock
 from reconet.models.context.ccnet import CrissCrossAttention
@@ -20,7 +20,8 @@ from reconet.models.features import FeatureSpec
 CHANNELS, SIDE, RANK = 512, 64, 64
 
 
-def module_rows() -> list[Row]:
+def module_rows() -> list[PaperRow]:
+    """Count every module of the table."""
     x_bchw = torch.empty(1, CHANNELS, SIDE, SIDE)
     row = partial(make_row, table="module", size=f"{CHANNELS}x{SIDE}x{SIDE}", inputs=x_bchw)
     return [
@@ -47,7 +48,7 @@ def module_rows() -> list[Row]:
     ]
 
 
-def _products_as_layers(row: Callable[..., Row]) -> list[Row]:
+def _products_as_layers(row: Callable[..., PaperRow]) -> list[PaperRow]:
     return [
         row(
             method="APCNet",
@@ -79,7 +80,7 @@ def _products_as_layers(row: Callable[..., Row]) -> list[Row]:
     ]
 
 
-def _afnb(row: Callable[..., Row]) -> list[Row]:
+def _afnb(row: Callable[..., PaperRow]) -> list[PaperRow]:
     return [
         row(
             method="AFNB",
@@ -96,7 +97,7 @@ def _afnb(row: Callable[..., Row]) -> list[Row]:
     ]
 
 
-def _latentgnn(row: Callable[..., Row]) -> list[Row]:
+def _latentgnn(row: Callable[..., PaperRow]) -> list[PaperRow]:
     return [
         row(
             method="LatentGNN",
@@ -112,7 +113,7 @@ def _latentgnn(row: Callable[..., Row]) -> list[Row]:
     ]
 
 
-def _reconstruction(row: Callable[..., Row]) -> list[Row]:
+def _reconstruction(row: Callable[..., PaperRow]) -> list[PaperRow]:
     core = TensorReconstruction(FeatureSpec(channels=CHANNELS, height=SIDE, width=SIDE), rank=RANK)
     products = RANK * CHANNELS * SIDE * SIDE
     return [

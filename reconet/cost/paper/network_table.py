@@ -1,7 +1,7 @@
 """FLOPs column of the comparison on VOC12 val: ResNet-101, and what each method adds to it.
 
-The inputs are mixed: some numbers fit 513 x 513 images (features of 65 x 65), some 512 x 512; and
-some include the classifier. A row has what gives the number, and its note says so.
+The paper mixes inputs. Some numbers fit images of 513 x 513 (features of 65 x 65), others
+512 x 512. Some include the classifier. Each row uses what gives the number, and its note says so.
 """
 
 from collections.abc import Callable
@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from reconet.cost.counter import module_cost
-from reconet.cost.paper.table_row import Row, make_row
-from reconet.cost.paper.extra_modules import Head, SummedPSANet
+from reconet.cost.paper.extra_modules import HeadWithClassifier, SummedPSANet
+from reconet.cost.paper.table_row import PaperRow, make_row
 from reconet.models.backbone import ResNet
 from reconet.models.context import CONTEXTS
 from reconet.models.context.base import ContextModule
@@ -24,14 +24,15 @@ CLASSES = 21
 
 @dataclass(frozen=True, kw_only=True)
 class HeadCost:
-    """What a method adds to the backbone, counted by the uniform rule, classifier included."""
+    """The uniform count of what a method adds to the backbone, classifier included."""
 
     name: str
     macs: int
     params: int
 
 
-def network_rows() -> list[Row]:
+def network_rows() -> list[PaperRow]:
+    """Count the backbone and every method of the table."""
     row = partial(make_row, table="network")
     at_512 = partial(row, size="2048x64x64", inputs=_features(512))
     at_513 = partial(row, size="2048x65x65", inputs=_features(513))
@@ -56,7 +57,7 @@ def network_rows() -> list[Row]:
 
 
 def head_costs(crop: int = 512) -> list[HeadCost]:
-    """The heads of the table by one rule, at one size, all with their classifier."""
+    """Count the heads of the table by one rule, at one size, all with their classifier."""
     variants: dict[str, tuple[str, dict[str, Any]]] = {
         "EMANet, no last 3x3": ("emanet", {"last_conv": False}),
         "RecoNet": ("reconet", {}),
@@ -78,7 +79,7 @@ def head_costs(crop: int = 512) -> list[HeadCost]:
     return sorted(heads, key=lambda head: head.macs)
 
 
-def _deeplab(row: Callable[..., Row]) -> list[Row]:
+def _deeplab(row: Callable[..., PaperRow]) -> list[PaperRow]:
     return [
         row(
             method="DeepLabV3+",
@@ -93,7 +94,7 @@ def _deeplab(row: Callable[..., Row]) -> list[Row]:
     ]
 
 
-def _pspnet(row: Callable[..., Row]) -> list[Row]:
+def _pspnet(row: Callable[..., PaperRow]) -> list[PaperRow]:
     return [
         row(method="PSPNet", note="convolutions, norms and ReLUs; with classifier"),
         row(
@@ -106,7 +107,7 @@ def _pspnet(row: Callable[..., Row]) -> list[Row]:
     ]
 
 
-def _danet(row: Callable[..., Row]) -> list[Row]:
+def _danet(row: Callable[..., PaperRow]) -> list[PaperRow]:
     return [
         row(
             method="DANet",
@@ -119,7 +120,7 @@ def _danet(row: Callable[..., Row]) -> list[Row]:
     ]
 
 
-def _psanet(row: Callable[..., Row]) -> list[Row]:
+def _psanet(row: Callable[..., PaperRow]) -> list[PaperRow]:
     return [
         row(
             method="PSANet",
@@ -138,7 +139,7 @@ def _psanet(row: Callable[..., Row]) -> list[Row]:
     ]
 
 
-def _ccnet(row: Callable[..., Row]) -> list[Row]:
+def _ccnet(row: Callable[..., PaperRow]) -> list[PaperRow]:
     return [
         row(
             method="CCNet",
@@ -150,7 +151,7 @@ def _ccnet(row: Callable[..., Row]) -> list[Row]:
     ]
 
 
-def _emanet(row: Callable[..., Row]) -> list[Row]:
+def _emanet(row: Callable[..., PaperRow]) -> list[PaperRow]:
     return [
         row(
             method="EMANet",
@@ -168,7 +169,7 @@ def _emanet(row: Callable[..., Row]) -> list[Row]:
     ]
 
 
-def _reconet(row: Callable[..., Row]) -> list[Row]:
+def _reconet(row: Callable[..., PaperRow]) -> list[PaperRow]:
     return [
         row(
             method="RecoNet",
@@ -193,5 +194,5 @@ def _context(name: str, crop: int, **options: Any) -> ContextModule:
     return CONTEXTS[name](_stages(crop), num_classes=CLASSES, **options)
 
 
-def _head(name: str, crop: int, **options: Any) -> Head:
-    return Head(_context(name, crop, **options), CLASSES)
+def _head(name: str, crop: int, **options: Any) -> HeadWithClassifier:
+    return HeadWithClassifier(_context(name, crop, **options), CLASSES)

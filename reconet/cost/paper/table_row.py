@@ -7,17 +7,21 @@ from typing import Literal
 from torch import Tensor, nn
 
 from reconet.cost.counter import module_cost
-from reconet.cost.paper.counting_rule import Function, paper_cost
+from reconet.cost.paper.counting_rule import FunctionKind, paper_cost
 from reconet.models.features import Features
 
-# exact: no free choice. assumed: the printed digits, under the assumption that the note states.
+# exact: reproduced without any free choice.
+# assumed: the printed digits, if the assumption in the note is made.
 Evidence = Literal["exact", "assumed", "not reproduced"]
 FIT = "a fit exists, not an identification"  # found by trying many configurations
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
-    """In G (1e9), MiB and M (1e6)."""
+class PaperRow:
+    """One method: the paper's cost, the same by its rule, and the uniform count.
+
+    Units are G (1e9), MiB and M (1e6).
+    """
 
     table: Literal["module", "network"]
     method: str
@@ -44,14 +48,17 @@ def make_row(
     paper_mib: float | None = None,
     evidence: Evidence = "not reproduced",
     counted: nn.Module | None = None,
-    as_layers: Collection[Function] = (),
+    as_layers: Collection[FunctionKind] = (),
     count: Literal["layers", "convolutions", "uniform"] = "layers",
-) -> Row:
-    """`counted` stands in for `module` where the paper's rule sees less than what runs."""
+) -> PaperRow:
+    """Count a module by both rules.
+
+    The paper's rule counts `counted` instead of `module` where it misses a part of what runs.
+    """
     rule = paper_cost(counted or module, inputs, as_layers=as_layers)
     uniform = module_cost(module.eval(), inputs)
     flops = {"layers": rule.flops, "convolutions": rule.convolution_macs, "uniform": uniform.macs}
-    return Row(
+    return PaperRow(
         table=table,
         method=method,
         size=size,

@@ -1,4 +1,4 @@
-"""What the paper's rule counts, on modules small enough to count by hand."""
+"""The paper's counting rule, on modules small enough to count by hand."""
 
 import torch
 from torch import nn

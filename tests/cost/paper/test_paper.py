@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from reconet.cost.paper import HeadCost, Row, head_costs, paper_claims, paper_rows
+from reconet.cost.paper import HeadCost, PaperRow, head_costs, paper_claims, paper_rows
 
 
 @pytest.fixture(scope="module")
-def rows() -> dict[str, Row]:
+def rows() -> dict[str, PaperRow]:
     return {row.method: row for row in paper_rows()}
 
 
@@ -17,17 +17,17 @@ def heads() -> list[HeadCost]:
     return head_costs()
 
 
-def flops(row: Row) -> int:
+def flops(row: PaperRow) -> int:
     return round(row.rule_g * 1e9)
 
 
-def prints_what_the_paper_does(row: Row) -> bool:
+def prints_what_the_paper_does(row: PaperRow) -> bool:
     digits = len(str(row.paper_g).partition(".")[2])
     same = f"{row.rule_g:.{digits}f}" == f"{row.paper_g:.{digits}f}"
     return same and (row.paper_mib is None or abs(row.rule_mib - row.paper_mib) <= 0.0051)
 
 
-def test_every_row_of_both_tables_is_there(rows: dict[str, Row]) -> None:
+def test_every_row_of_both_tables_is_there(rows: dict[str, PaperRow]) -> None:
     methods = {"module": [], "network": []}  # type: dict[str, list[str]]
     for row in rows.values():
         name = row.method.split(",")[0]
@@ -58,21 +58,21 @@ def test_every_row_of_both_tables_is_there(rows: dict[str, Row]) -> None:
 
 
 def test_a_row_says_that_it_is_reproduced_if_it_prints_the_papers_digits(
-    rows: dict[str, Row],
+    rows: dict[str, PaperRow],
 ) -> None:
     for row in rows.values():
         assert prints_what_the_paper_does(row) == (row.evidence != "not reproduced"), row.method
         assert ("assumes" in row.note) == (row.evidence == "assumed"), row.method
 
 
-def test_rows_that_only_a_search_could_fit_say_so(rows: dict[str, Row]) -> None:
+def test_rows_that_only_a_search_could_fit_say_so(rows: dict[str, PaperRow]) -> None:
     for row in rows.values():
         searched = row.method.startswith(("APCNet", "A2Net", "LatentGNN"))
         assert ("a fit exists, not an identification" in row.note) == searched
 
 
 def test_the_non_local_block_has_the_papers_flops_and_memory_without_any_free_choice(
-    rows: dict[str, Row],
+    rows: dict[str, PaperRow],
 ) -> None:
     row = rows["Non-Local"]
     convolutions = 4 * 512 * 256 * 4096 + (3 * 256 + 512) * 4096
@@ -82,7 +82,7 @@ def test_the_non_local_block_has_the_papers_flops_and_memory_without_any_free_ch
 
 
 def test_emau_has_the_papers_flops_and_memory_without_any_free_choice(
-    rows: dict[str, Row],
+    rows: dict[str, PaperRow],
 ) -> None:
     row = rows["EMAUnit"]
     assert flops(row) == 2_422_210_560
@@ -90,7 +90,9 @@ def test_emau_has_the_papers_flops_and_memory_without_any_free_choice(
     assert row.evidence == "exact"
 
 
-def test_afnb_has_the_papers_flops_if_only_its_attention_is_counted(rows: dict[str, Row]) -> None:
+def test_afnb_has_the_papers_flops_if_only_its_attention_is_counted(
+    rows: dict[str, PaperRow],
+) -> None:
     row = rows["AFNB, attention only"]
     layers = 4 * 512 * 256 * 4096 + (3 * 256 + 512) * 4096
     products, pools = 2 * 2 * 4096 * 110 * 256, 2 * 4 * 256 * 4096
@@ -101,19 +103,19 @@ def test_afnb_has_the_papers_flops_if_only_its_attention_is_counted(rows: dict[s
 
 
 def test_pspnet_has_the_papers_flops_at_512_if_pooling_and_resizing_count(
-    rows: dict[str, Row],
+    rows: dict[str, PaperRow],
 ) -> None:
     assert flops(rows["PSPNet, pooling"]) == 77_454_277_632
 
 
 def test_danet_has_the_papers_flops_at_512_if_products_of_channels_do_not_count(
-    rows: dict[str, Row],
+    rows: dict[str, PaperRow],
 ) -> None:
     assert flops(rows["DANet"]) == 117_334_081_536
 
 
 def test_psanet_has_the_papers_flops_at_513_if_it_adds_and_only_convolutions_count(
-    rows: dict[str, Row],
+    rows: dict[str, PaperRow],
 ) -> None:
     row = rows["PSANet, summed"]
     assert flops(row) == 56_298_767_360
@@ -123,7 +125,7 @@ def test_psanet_has_the_papers_flops_at_513_if_it_adds_and_only_convolutions_cou
 
 
 def test_emanet_has_the_papers_flops_at_513_without_its_last_3x3_by_the_uniform_count(
-    rows: dict[str, Row],
+    rows: dict[str, PaperRow],
 ) -> None:
     row = rows["EMANet, no last 3x3"]
     assert flops(row) == 43_101_760_000
@@ -148,13 +150,13 @@ def test_emanet_has_the_papers_flops_at_513_without_its_last_3x3_by_the_uniform_
     ],
 )
 def test_a_published_network_that_does_not_give_the_papers_number_shows_its_own(
-    rows: dict[str, Row], method: str, by_the_rule: int
+    rows: dict[str, PaperRow], method: str, by_the_rule: int
 ) -> None:
     assert flops(rows[method]) == by_the_rule
     assert rows[method].evidence == "not reproduced"
 
 
-def test_resnet_101_has_the_papers_flops_without_any_free_choice(rows: dict[str, Row]) -> None:
+def test_resnet_101_has_the_papers_flops_without_any_free_choice(rows: dict[str, PaperRow]) -> None:
     row = rows["ResNet-101"]
     assert round(row.rule_g * 1e9) == 190_577_894_464
     assert f"{row.rule_g:.1f}" == f"{row.paper_g}"
@@ -163,7 +165,7 @@ def test_resnet_101_has_the_papers_flops_without_any_free_choice(rows: dict[str,
     assert row.evidence == "exact"
 
 
-def test_the_papers_rule_sees_only_the_generators_of_tgm_trm(rows: dict[str, Row]) -> None:
+def test_the_papers_rule_sees_only_the_generators_of_tgm_trm(rows: dict[str, PaperRow]) -> None:
     row = rows["TGM+TRM"]
     assert round(row.rule_g * 1e9) == 64 * (512**2 + 64**2 + 64**2) == 17_301_504
     assert row.rule_mib == 0.3125
@@ -171,7 +173,7 @@ def test_the_papers_rule_sees_only_the_generators_of_tgm_trm(rows: dict[str, Row
 
 
 def test_every_product_of_tgm_trm_counted_is_seven_times_the_papers_number(
-    rows: dict[str, Row],
+    rows: dict[str, PaperRow],
 ) -> None:
     row = rows["TGM+TRM"]
     assert round(row.uniform_g * 1e9) == 17_301_504 + 64 * 512 * 64 * 64 == 151_519_232
@@ -179,7 +181,7 @@ def test_every_product_of_tgm_trm_counted_is_seven_times_the_papers_number(
     assert row.params_m == (17_301_504 + 64) / 1e6
 
 
-def test_the_papers_tgm_trm_needs_an_assumed_batch_norm(rows: dict[str, Row]) -> None:
+def test_the_papers_tgm_trm_needs_an_assumed_batch_norm(rows: dict[str, PaperRow]) -> None:
     row = rows["TGM+TRM, BN"]
     assert round(row.rule_g * 1e9) == 21_495_808
     assert f"{row.rule_g:.4f}" == "0.0215"
@@ -188,7 +190,7 @@ def test_the_papers_tgm_trm_needs_an_assumed_batch_norm(rows: dict[str, Row]) ->
     assert row.evidence == "assumed"
 
 
-def test_the_reconet_head_has_the_papers_flops(rows: dict[str, Row]) -> None:
+def test_the_reconet_head_has_the_papers_flops(rows: dict[str, PaperRow]) -> None:
     row = rows["RecoNet"]
     assert round(row.rule_g * 1e9) == 41_906_078_720
     assert f"{row.rule_g:.1f}" == f"{row.paper_g}"
@@ -209,7 +211,7 @@ def test_heads_by_one_rule_have_their_published_cost(heads: list[HeadCost]) -> N
     }
 
 
-def test_which_claims_of_the_paper_hold(rows: dict[str, Row], heads: list[HeadCost]) -> None:
+def test_which_claims_of_the_paper_hold(rows: dict[str, PaperRow], heads: list[HeadCost]) -> None:
     claims = paper_claims(list(rows.values()), heads)
     assert [claim.holds for claim in claims] == [False, False, False, False, True]
     counted = " ".join(claim.counted for claim in claims)
@@ -217,7 +219,7 @@ def test_which_claims_of_the_paper_hold(rows: dict[str, Row], heads: list[HeadCo
         assert figure in counted
 
 
-def test_the_page_on_costs_has_the_figures_that_are_printed(rows: dict[str, Row]) -> None:
+def test_the_page_on_costs_has_the_figures_that_are_printed(rows: dict[str, PaperRow]) -> None:
     text = (Path(__file__).parents[3] / "docs" / "cost.md").read_text()
     for row in rows.values():
         figures = f"{row.uniform_g:.4f} | {row.params_m:.2f} | {row.evidence}"
