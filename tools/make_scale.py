@@ -11,13 +11,13 @@ from pathlib import Path
 
 import torch
 
-from reconet.cost.counter import model_cost
+from reconet.cost import model_cost
 from reconet.data import DATASETS
 from reconet.models.segmenter import build_model
 from reconet.recipes import RECIPES
 from reconet.recipes.schema import Recipe
 
-PAGE = Path(__file__).parent / "scale.md"
+PAGE = Path(__file__).parent.parent / "docs" / "scale.md"
 # Dense peaks of the vendor's data sheets, in operations a second.
 PEAKS = {
     "A100, TF32": 156e12,

@@ -8,7 +8,7 @@ import ast
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).parent / "tour.md"
+PAGE = Path(__file__).parent.parent / "docs" / "tour.md"
 LINK = re.compile(r"\[`([\w.]+)`\]\((\.\./reconet/[\w/]+\.py)(?:#L\d+)?\)")
 
 
