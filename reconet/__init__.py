@@ -6,6 +6,8 @@ Names are loaded when they are first used: `import reconet` does not import torc
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from reconet.system.moved import explain_moved_modules
+
 if TYPE_CHECKING:
     from reconet.inference.predictor import Prediction as Prediction
     from reconet.inference.predictor import Predictor as Predictor
@@ -44,3 +46,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+explain_moved_modules()

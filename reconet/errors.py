@@ -1,15 +1,15 @@
-"""Errors a user can cause and can mend. Everything else is a bug and keeps its traceback.
+"""Errors that a user can cause and fix. Any other exception is a bug and keeps its traceback.
 
 ReconetError
-    RecipeError       a setting, an option or a name is unknown, mistyped or out of range
-    DataError         a file is missing, unreadable, or holds labels outside its class list
-        AbsentError   nothing of what was asked for is there
-        EchoError     the same, of another process, which reports it
-    CheckpointError   weights do not fit the model they are loaded into, or cannot be read
-    TrainingError     a training cannot start here or cannot go on
-    OutputError       a file cannot be written: no space, no permission, no such place
-    ExportError       an export cannot be made, or does not compute what its network does
-    MissingExtraError an optional part of the package is not installed
+    RecipeError             a setting, an option or a name is unknown, mistyped or out of range
+    DataError               a file is missing, unreadable, or holds labels outside its class list
+        AbsentError         the files are not there at all
+        OtherProcessError   another process failed and reports it
+    CheckpointError         weights do not fit the network, or cannot be read
+    TrainingError           a training cannot start or cannot continue
+    OutputError             a file cannot be written: no space, no permission, no such place
+    ExportError             an export cannot be made, or does not compute what its network does
+    MissingExtraError       an optional part of the package is not installed
 """
 
 import re
@@ -33,19 +33,19 @@ class DataError(ReconetError):
 
 
 class AbsentError(DataError):
-    """Nothing of what was asked for is there: perhaps it was never downloaded or prepared."""
+    """The files are not there at all. Perhaps they were never downloaded or prepared."""
 
 
-class EchoError(DataError):
-    """An error of another process, which reports it: this one ends without a word."""
+class OtherProcessError(DataError):
+    """Another process failed and reports it. This process ends without a message."""
 
 
 class CheckpointError(ReconetError):
-    """Weights do not fit the model they are loaded into, or cannot be read."""
+    """Weights do not fit the network, or cannot be read."""
 
 
 class TrainingError(ReconetError):
-    """A training cannot start here or cannot go on."""
+    """A training cannot start or cannot continue."""
 
 
 class OutputError(ReconetError):
@@ -60,7 +60,7 @@ class MissingExtraError(ReconetError):
     """An optional part of the package is not installed."""
 
     def __init__(self, extra: str, needed_for: str) -> None:
-        super().__init__(extra, needed_for)  # as given, so that it survives being pickled
+        super().__init__(extra, needed_for)  # the bare arguments, so that it can be pickled
 
     def __str__(self) -> str:
         extra, needed_for = self.args
@@ -68,7 +68,7 @@ class MissingExtraError(ReconetError):
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> RecipeError:
-    """The error for a name that does not exist: what was asked, what is nearest, what exists."""
+    """Return the error for a name that does not exist, with the nearest name and all choices."""
     choices = sorted(known, key=_natural)
     near = get_close_matches(name, choices, n=1) or [
         c for c in choices if name and c.startswith(name)
@@ -79,19 +79,28 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> RecipeError:
 
 
 def _natural(text: str) -> list[tuple[int, str]]:
-    """resnet18 before resnet101."""
+    """Order numbers by value: resnet18 comes before resnet101."""
     parts = re.split(r"(\d+)", text)
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def pick(table: Mapping[str, T], name: str, kind: str) -> T:
-    """Look up `name`, or say what was asked, what is nearest, and what exists."""
+    """Look up `name` in a table, or raise an error that lists what the table holds."""
     if name in table:
         return table[name]
     raise unknown(kind, name, table)
 
 
 def first_line(error: BaseException) -> str:
-    """Of what an error of another library says; its kind, where it says nothing."""
+    """Return the first line of an error's message, or its type if it has no message."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether an error means that there is not enough memory.
+
+    Python raises MemoryError. torch, on CPU and GPU, raises a RuntimeError that says so.
+    """
+    text = str(error)
+    return isinstance(error, MemoryError) or "allocate" in text or "out of memory" in text

@@ -1,13 +1,28 @@
-"""Training: one process or many, exactly resumable.
+"""Train a recipe, on one process or many. A training can be stopped and resumed at any step.
 
-train.py         the loop, a generator of steps
-optim.py         what moves the weights, and their running mean
-distributed.py   batch norm over all processes
-setup.py         from a recipe to what the loop needs
-memory.py        whether a step will fit
-checkpoint.py    what a run keeps to go on
-rundir.py        the files of a run, and who may write them
-stop.py          signals that ask to stop
-display.py       how a training looks in a terminal
-run.py           the shell around the loop, which brings all of them together
+run.py             run_training: the training with its files, signals, validations and progress
+train.py           the training loop, a generator of steps
+validate.py        score the network during a training
+setup.py           build what the loop needs from a recipe, and check it
+optim.py           optimiser, learning rate and running mean of the weights
+sync_batchnorm.py  batch norm over all processes
+checkpoint.py      last.pt, the state that a training resumes from
+run_directory.py   the files of a run, and a lock against two writers
+memory.py          estimate whether a step fits into memory
+stop.py            stop on a signal, between two steps
 """
+
+from reconet.engine.checkpoint import run_weights
+from reconet.engine.run import TrainingResult, run_training
+from reconet.engine.run_directory import MAY_CHANGE, lock_directory, read_log
+from reconet.engine.setup import total_steps
+
+__all__ = [
+    "MAY_CHANGE",
+    "TrainingResult",
+    "lock_directory",
+    "read_log",
+    "run_training",
+    "run_weights",
+    "total_steps",
+]

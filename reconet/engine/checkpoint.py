@@ -1,4 +1,7 @@
-"""What a run keeps to go on training: `last.pt`. Tensors, numbers, text; nothing in it is run."""
+"""Save and load `last.pt`, the state that a training resumes from.
+
+The file holds tensors, numbers and text. Loading it never runs code from it.
+"""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,16 +23,17 @@ FORMAT = 1  # of last.pt
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
-    """What the log needs to go on as if nothing had happened."""
+class LogState:
+    """What the log needs to continue after a resume as if nothing had happened."""
 
     best_score: float = -1.0  # of the validations so far
     loss_sum: float = 0.0  # since the last line of the log
     loss_count: int = 0
-    validated: int = 0  # the step of the last one
+    validated: int = 0  # the step of the last validation
 
 
-def save_last(path: Path, state: State, progress: Progress) -> None:
+def save_last(path: Path, state: State, log_state: LogState) -> None:
+    """Save everything that a resumed training needs."""
     content = {
         "format": FORMAT,
         "step": state.step,
@@ -37,13 +41,13 @@ def save_last(path: Path, state: State, progress: Progress) -> None:
         "optimizer": state.optimizer.state_dict(),
         "scaler": state.scaler.state_dict(),
         "ema": None if state.ema is None else state.ema.model.state_dict(),
-        "progress": asdict(progress),
+        "progress": asdict(log_state),
     }
     write_atomic(path, lambda file: torch.save(content, file))
 
 
-def load_last(path: Path, state: State) -> Progress:
-    """Put a saved state into `state`."""
+def load_last(path: Path, state: State) -> LogState:
+    """Load a saved state into `state`, and return the state of the log."""
     content = _read_last(path)
     try:
         state.model.load_state_dict(content["model"])
@@ -51,15 +55,18 @@ def load_last(path: Path, state: State) -> Progress:
         state.scaler.load_state_dict(content["scaler"])
         if state.ema is not None:
             state.ema.model.load_state_dict(content["ema"])
-        state.step = _count(content["step"])
-        return Progress(**content["progress"])
+        step = content["step"]
+        if type(step) is not int or step < 0:
+            raise ValueError(f"its step is {step!r}")
+        state.step = step
+        return LogState(**content["progress"])
     except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         reason = first_line(error)
         raise CheckpointError(f"{path} does not fit this recipe's network: {reason}") from error
 
 
 def run_weights(source: Path) -> dict[str, Tensor]:
-    """The best weights of a run, else its last ones."""
+    """Read the best weights of a run directory, or its last ones, or the weights of a file."""
     path = source
     if source.is_dir():
         path = source / BEST if (source / BEST).is_file() else source / LAST
@@ -70,12 +77,6 @@ def run_weights(source: Path) -> dict[str, Tensor]:
         weights: dict[str, Tensor] = content["ema"] or content["model"]
         return weights
     return read_tensors(path)
-
-
-def _count(value: object) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"its step is {value!r}")
-    return value
 
 
 def _read_last(path: Path) -> dict[str, Any]:
@@ -92,10 +93,10 @@ def _read_last(path: Path) -> dict[str, Any]:
 
 
 def _check_sums(path: Path) -> None:
-    """torch.save writes a checksum of every tensor, and torch.load does not look at it."""
+    """Check the checksum of every tensor. torch.save writes them, but torch.load ignores them."""
     with ZipFile(path) as archive:
         for entry in archive.infolist():
-            if entry.compress_type != 0:  # torch.save stores; anything else may be a zip bomb
+            if entry.compress_type != 0:  # torch.save does not compress; it may be a zip bomb
                 raise ValueError("it is compressed")
             with archive.open(entry) as file:
                 while file.read(CHUNK):

@@ -1,18 +1,18 @@
-"""How much memory a training has used, and whether a step will fit."""
+"""Measure the memory of a training, and estimate whether a step will fit."""
 
 import os
 from pathlib import Path
 
 import torch
 
-from reconet.cost.counter import SMALLEST, model_cost
+from reconet.cost import SMALLEST_INPUT, model_cost
 from reconet.engine.train import State
 from reconet.recipes.schema import Recipe
-from reconet.system.distributed import World
+from reconet.system.distributed import Processes
 
 
 def memory_mb(device: torch.device) -> float:
-    """The most that this process has held so far."""
+    """Return the most memory that this process has held so far."""
     if device.type == "cuda":
         return round(torch.cuda.max_memory_allocated(device) / 1e6, 1)
     import resource
@@ -20,30 +20,36 @@ def memory_mb(device: torch.device) -> float:
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3, 1)
 
 
-def memory_warning(recipe: Recipe, state: State, world: World) -> str | None:
-    """A line if a step will probably not fit; the estimate is exact but for what kernels need."""
-    free = free_memory(world.device)
-    if free is None or min(recipe.data.crop) < SMALLEST:  # where nothing can be estimated
+def memory_warning(recipe: Recipe, state: State, processes: Processes) -> str | None:
+    """Return a warning if a step will probably not fit into memory.
+
+    The estimate covers weights, gradients and activations, but not the buffers of kernels.
+    """
+    free = free_memory(processes.device)
+    if free is None or min(recipe.data.crop) < SMALLEST_INPUT:  # no estimate is possible
         return None
-    share = recipe.train.batch // world.size
+    share = recipe.train.batch // processes.size
     images = min(share, recipe.train.micro_batch or share)
     half = 1 if recipe.train.precision == "fp32" else 2
     cost = model_cost(state.model, recipe.data.crop)
     weights = 4 * sum(p.numel() for p in state.model.parameters())
-    fixed = weights * (4 if state.ema else 3)  # with gradients, momenta, running means
+    fixed = weights * (4 if state.ema else 3)  # with gradients, momenta, running mean
     need = images * cost.training_bytes // half + fixed
-    if world.device.type == "cpu":  # which its processes share
+    if processes.device.type == "cpu":  # its processes share the memory
         free //= int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     if need <= free:
         return None
-    said = f"a step may not fit: it needs about {need / 1e9:.1f} GB, {free / 1e9:.1f} GB are free"
+    message = (
+        f"a step may not fit: it needs about {need / 1e9:.1f} GB, {free / 1e9:.1f} GB are free"
+    )
     if images == 1:
-        return f"{said}."
+        return f"{message}."
     fits = max(1, int((free - fixed) / (cost.training_bytes / half)))
-    return f"{said}; train.micro_batch={fits} would need less."
+    return f"{message}; train.micro_batch={fits} would need less."
 
 
 def free_memory(device: torch.device) -> int | None:
+    """Return the free bytes of a device, or None if this system does not tell."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     try:

@@ -1,4 +1,4 @@
-"""How the weights move: SGD with two or three speeds, and a running mean of the weights."""
+"""Make the optimiser, set its learning rate, and keep a running mean of the weights."""
 
 import copy
 import math
@@ -11,21 +11,23 @@ from reconet.recipes.schema import Optim
 
 
 def make_optimizer(model: Segmenter, optim: Optim) -> torch.optim.SGD:
-    """The backbone learns at the base rate, everything after it `head_lr_factor` times faster, and
+    """Make an SGD optimiser with two or three groups of parameters.
+
+    The backbone learns at the base rate, everything after it `head_lr_factor` times faster, and
     the context's core `core_lr_factor` times faster than that.
     """
     core = model.context.core
-    # A group of its own only for a speed of its own: checkpoints without one stay readable.
-    apart = list(core.parameters()) if core is not None and optim.core_lr_factor != 1 else []
+    # The core is a group only if it has a rate of its own: older checkpoints stay readable.
+    in_core = list(core.parameters()) if core is not None and optim.core_lr_factor != 1 else []
     backbone = list(model.backbone.parameters())
-    known = {id(parameter) for parameter in [*backbone, *apart]}
-    fresh = [parameter for parameter in model.parameters() if id(parameter) not in known]
-    speeds = [(backbone, 1.0), (fresh, optim.head_lr_factor)]
-    if apart:
-        speeds.append((apart, optim.head_lr_factor * optim.core_lr_factor))
+    known = {id(parameter) for parameter in [*backbone, *in_core]}
+    head = [parameter for parameter in model.parameters() if id(parameter) not in known]
+    factors = [(backbone, 1.0), (head, optim.head_lr_factor)]
+    if in_core:
+        factors.append((in_core, optim.head_lr_factor * optim.core_lr_factor))
     groups = [
         {"params": [p for p in parameters if p.requires_grad], "lr_factor": factor}
-        for parameters, factor in speeds
+        for parameters, factor in factors
     ]
     return torch.optim.SGD(
         groups, lr=optim.lr, momentum=optim.momentum, weight_decay=optim.weight_decay
@@ -33,7 +35,7 @@ def make_optimizer(model: Segmenter, optim: Optim) -> torch.optim.SGD:
 
 
 def set_lr(optimizer: torch.optim.Optimizer, optim: Optim, step: int, steps: int) -> float:
-    """Set the learning rate of a step; it depends on nothing else."""
+    """Set the learning rate of a step, which depends on the step alone, and return it."""
     lr = poly(step, steps=steps, lr=optim.lr, power=optim.power)
     for group in optimizer.param_groups:
         group["lr"] = lr * group["lr_factor"]
@@ -41,7 +43,7 @@ def set_lr(optimizer: torch.optim.Optimizer, optim: Optim, step: int, steps: int
 
 
 class Ema:
-    """A running mean of the weights, in a network of its own."""
+    """A copy of a network whose weights are a running mean of the original's."""
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.model = copy.deepcopy(model).eval().requires_grad_(False)
@@ -59,5 +61,5 @@ class Ema:
 
 
 def poly(step: int, *, steps: int, lr: float, power: float = 0.9) -> float:
-    """Decay from `lr` at step 0 to zero at `steps`; beyond the end it stays zero."""
+    """Return a rate that decays from `lr` at step 0 to zero at `steps`, and then stays zero."""
     return lr * math.pow(max(0.0, 1.0 - step / steps), power)

@@ -1,4 +1,4 @@
-"""From a recipe to what a training needs, and what is wrong with it before the first step."""
+"""Build what a training needs from its recipe, and check it before the first step."""
 
 import torch
 
@@ -13,32 +13,37 @@ from reconet.errors import DataError, RecipeError, TrainingError
 from reconet.models.segmenter import build_model
 from reconet.models.trained import put_weights
 from reconet.recipes.schema import Recipe
-from reconet.system.distributed import World
+from reconet.system.distributed import Processes
 from reconet.system.hardware import make_bf16_safe
 
 
 def total_steps(recipe: Recipe, images: int) -> int:
+    """Return the length of a training on so many images."""
     in_epoch = steps_per_epoch(images, recipe.train.batch)
     return recipe.train.steps or (recipe.train.epochs or 0) * in_epoch
 
 
 def geometry(recipe: Recipe) -> Geometry:
+    """Return how the recipe augments its images."""
     data = recipe.data
     return Geometry(crop=data.crop, base_size=data.base_size, scale=data.scale, flip=data.flip)
 
 
-def make_state(recipe: Recipe, num_classes: int, world: World, *, fresh: bool) -> State:
-    """The network and its optimiser at step 0; only a fresh one needs pretrained weights."""
+def make_state(recipe: Recipe, num_classes: int, processes: Processes, *, fresh: bool) -> State:
+    """Build the network and its optimiser at step 0.
+
+    Pretrained weights are loaded only if `fresh`: a checkpoint would replace them anyway.
+    """
     start = recipe.train.init_from
     model = build_model(recipe, num_classes, pretrained=fresh and start is None)
     if fresh and start is not None:
         put_weights(model, run_weights(start), start, other_classes=True)
-    model.to(world.device)
+    model.to(processes.device)
     if recipe.train.channels_last:
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    synchronise_batchnorm(model, world)
+    synchronise_batchnorm(model, processes)
     ema = None if recipe.train.ema is None else Ema(model, recipe.train.ema)
-    scaler = torch.amp.GradScaler(world.device.type, enabled=recipe.train.precision == "fp16")
+    scaler = torch.amp.GradScaler(processes.device.type, enabled=recipe.train.precision == "fp16")
     optimizer = make_optimizer(model, recipe.optim)
     return State(model=model, optimizer=optimizer, scaler=scaler, ema=ema)
 
@@ -49,8 +54,8 @@ def check_labels(*splits: Dataset) -> None:
             raise DataError(f"{split.info.name} {split.split} has no labels to learn or score by.")
 
 
-def check_precision(recipe: Recipe, world: World) -> None:
-    precision, device = recipe.train.precision, world.device.type
+def check_precision(recipe: Recipe, processes: Processes) -> None:
+    precision, device = recipe.train.precision, processes.device.type
     if precision == "fp16" and device == "cpu":
         raise RecipeError("train.precision=fp16 needs a GPU; on a CPU use bf16 or fp32.")
     if precision == "bf16" and device == "cpu" and not make_bf16_safe():

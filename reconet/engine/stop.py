@@ -1,4 +1,4 @@
-"""Stopping a training from outside, between two steps."""
+"""Stop a training on a signal, between two steps."""
 
 import signal
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 class StopSwitch:
-    """Something outside the loop (a signal) that may ask it to stop after the current step."""
+    """Asks the loop to stop after the current step, once a signal has set it."""
 
     signal: int | None = None
 
@@ -15,15 +15,15 @@ class StopSwitch:
 
 
 @contextmanager
-def signals(stop: StopSwitch) -> Iterator[None]:
-    """Ctrl-C and SIGTERM ask for a stop after the current step; a second Ctrl-C stops at once."""
+def stop_on_signals(stop: StopSwitch) -> Iterator[None]:
+    """Set `stop` on Ctrl-C and SIGTERM. A second Ctrl-C interrupts at once."""
 
-    def ask(number: int, frame: object) -> None:
+    def handle(number: int, frame: object) -> None:
         if stop.signal is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
         stop.signal = number
 
-    before = {n: signal.signal(n, ask) for n in (signal.SIGINT, signal.SIGTERM)}
+    before = {n: signal.signal(n, handle) for n in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Batch norm over the whole batch, however many processes share it."""
+"""Compute batch norm over the whole batch, however many processes share it."""
 
 from typing import Any
 
@@ -6,17 +6,18 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from reconet.system.distributed import World
+from reconet.system.distributed import Processes
 
 
-def synchronise_batchnorm(model: nn.Module, world: World) -> nn.Module:
-    """Make every batch norm see the whole batch: torch's own on GPUs, ours where it has none.
+def synchronise_batchnorm(model: nn.Module, processes: Processes) -> nn.Module:
+    """Replace every batch norm by one that sees the whole batch.
 
-    A PooledBN becomes one like the others: two processes always have two values per channel.
+    On GPUs this is torch's SyncBatchNorm. torch has none for CPUs, so ours is used there.
+    A PooledBN is replaced too: two processes always have two values per channel.
     """
-    if world.size == 1:
+    if processes.size == 1:
         return model
-    if world.device.type == "cuda":
+    if processes.device.type == "cuda":
         converted: nn.Module = nn.SyncBatchNorm.convert_sync_batchnorm(model)
         return converted
     for module in list(model.modules()):
@@ -31,22 +32,23 @@ class SyncBatchNorm(nn.BatchNorm2d):
 
     @classmethod
     def like(cls, norm: nn.BatchNorm2d) -> "SyncBatchNorm":
-        twin = cls(norm.num_features, norm.eps, norm.momentum)
-        twin.weight, twin.bias = norm.weight, norm.bias
-        twin.running_mean, twin.running_var = norm.running_mean, norm.running_var
-        twin.num_batches_tracked = norm.num_batches_tracked
-        return twin
+        """Make one that shares the parameters and the running statistics of `norm`."""
+        copy = cls(norm.num_features, norm.eps, norm.momentum)
+        copy.weight, copy.bias = norm.weight, norm.bias
+        copy.running_mean, copy.running_var = norm.running_mean, norm.running_var
+        copy.num_batches_tracked = norm.num_batches_tracked
+        return copy
 
     def forward(self, x_bchw: Tensor) -> Tensor:
         if not self.training:
             return super().forward(x_bchw)
         x = x_bchw.float()
         pixels = torch.tensor([x.numel() / x.shape[1]], device=x.device)
-        # Two sums, one after the other: E[x^2] - E[x]^2 in one go would lose digits.
-        sum_c, count = total(torch.cat([x.sum((0, 2, 3)), pixels])).split([x.shape[1], 1])
+        # Mean first, then variance: E[x^2] - E[x]^2 in one pass would lose digits.
+        sum_c, count = all_sum(torch.cat([x.sum((0, 2, 3)), pixels])).split([x.shape[1], 1])
         mean_c = sum_c / count
         centred = x - mean_c[:, None, None]
-        var_c = total(centred.square().sum((0, 2, 3))) / count
+        var_c = all_sum(centred.square().sum((0, 2, 3))) / count
         self._track(mean_c.detach(), var_c.detach(), count.detach())
         scale_c = self.weight * torch.rsqrt(var_c + self.eps)
         y = centred * scale_c[:, None, None] + self.bias[:, None, None]
@@ -64,14 +66,14 @@ class SyncBatchNorm(nn.BatchNorm2d):
         self.num_batches_tracked += 1
 
 
-def total(value: Tensor) -> Tensor:
+def all_sum(value: Tensor) -> Tensor:
     """Sum over all processes, with a gradient."""
-    result: Tensor = _Total.apply(value)  # type: ignore[no-untyped-call]
+    result: Tensor = _AllSum.apply(value)  # type: ignore[no-untyped-call]
     return result
 
 
-class _Total(torch.autograd.Function):
-    """Every process's result depends on every process's value, so gradients are summed as well."""
+class _AllSum(torch.autograd.Function):
+    """A sum over all processes. Each result depends on all values, so gradients are summed too."""
 
     @staticmethod
     def forward(ctx: Any, value: Tensor) -> Tensor:

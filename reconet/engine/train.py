@@ -1,4 +1,4 @@
-"""The training loop, as a generator: it moves the weights, the caller decides what to do next."""
+"""The training loop, as a generator: it updates the weights, and the caller does the rest."""
 
 import contextlib
 import inspect
@@ -19,7 +19,7 @@ from reconet.models.features import Logits
 from reconet.models.losses import segmentation_loss, valid_pixels
 from reconet.models.segmenter import Segmenter
 from reconet.recipes.schema import Recipe
-from reconet.system.distributed import World
+from reconet.system.distributed import Processes
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -27,34 +27,34 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 class Step(NamedTuple):
     """One optimiser step, over all processes."""
 
-    done: int  # steps after it
+    done: int  # how many steps are done after it
     loss: float
     lr: float
     skipped: tuple[str, ...]  # images of this process that could not be read
-    stop: bool  # somebody asked to stop
+    stop: bool  # some process was asked to stop
 
 
 @dataclass(kw_only=True)
 class State:
-    """All that moves."""
+    """Everything that changes during a training."""
 
     model: Segmenter
     optimizer: torch.optim.SGD
     scaler: torch.amp.GradScaler
     ema: Ema | None
-    step: int = 0  # steps done
+    step: int = 0  # how many steps are done
 
     @property
     def best_model(self) -> Segmenter:
-        """The weights to evaluate and to keep."""
+        """Return the network to evaluate and to keep: the running mean, if there is one."""
         if self.ema is None:
             return self.model
         assert isinstance(self.ema.model, Segmenter)
         return self.ema.model
 
 
-def agreed(batches: Iterable[Batch], world: World) -> Iterator[Batch]:
-    """The batches; an error of one process ends all, before any of them waits for a gradient."""
+def fail_together(batches: Iterable[Batch], processes: Processes) -> Iterator[Batch]:
+    """Pass batches on. An error of one process ends all, before any waits for a gradient."""
     stream = iter(batches)
     while True:
         batch, error = None, None
@@ -62,7 +62,7 @@ def agreed(batches: Iterable[Batch], world: World) -> Iterator[Batch]:
             batch = next(stream, None)
         except DataError as raised:
             error = raised
-        world.agree(error)
+        processes.raise_together(error)
         if batch is None:
             return
         yield batch
@@ -73,37 +73,37 @@ def train(
     batches: Iterable[Batch],
     recipe: Recipe,
     steps: int,
-    world: World,
+    processes: Processes,
     stop: StopSwitch | None = None,
 ) -> Generator[Step, None, None]:
     """Yield after every step, from `state.step` to `steps`. `batches` must start there too."""
     stop = stop or StopSwitch()
-    net = _wrapped(state.model, world)
-    class_weight_k = _class_weights(recipe, state.model.num_classes, world.device)
+    net = _distribute(state.model, processes)
+    class_weight_k = _class_weights(recipe, state.model.num_classes, processes.device)
     for batch in batches:
         state.model.train()
         lr = set_lr(state.optimizer, recipe.optim, batch.step, steps)
-        seed_step(recipe.train.seed, batch.step, world.rank)
-        loss, stopping = _backward(net, state, batch, recipe, world, class_weight_k, stop)
+        seed_step(recipe.train.seed, batch.step, processes.rank)
+        loss, stopping = _backward(net, state, batch, recipe, processes, class_weight_k, stop)
         if not torch.tensor(loss).isfinite():
-            raise _diverged(loss, lr, batch, world)
-        _move(state, recipe)
+            raise _divergence_error(loss, lr, batch, processes)
+        _update_weights(state, recipe)
         state.step = batch.step + 1
         yield Step(state.step, loss, lr, batch.skipped, stopping)
 
 
 def seed_step(seed: int, step: int, rank: int) -> None:
-    """Dropout is a function of (seed, step, rank), so that no generator needs saving."""
+    """Seed dropout by (seed, step, rank), so that no generator needs saving."""
     digest = blake2b(f"{seed} {step} {rank}".encode(), digest_size=8).digest()
     torch.manual_seed(int.from_bytes(digest, "little"))
 
 
-def _wrapped(model: Segmenter, world: World) -> nn.Module:
-    if world.size == 1:
+def _distribute(model: Segmenter, processes: Processes) -> nn.Module:
+    if processes.size == 1:
         return model
-    # Batch norm is synchronised, so that buffers agree without being sent around. The setting was
-    # renamed in torch 2.13.
-    devices = [world.device] if world.device.type == "cuda" else None
+    # Batch norm is synchronised, so buffers agree without being sent. torch 2.13 renamed the
+    # setting.
+    devices = [processes.device] if processes.device.type == "cuda" else None
     if "forward_sync_buffers" in inspect.signature(DistributedDataParallel).parameters:
         return DistributedDataParallel(model, device_ids=devices, forward_sync_buffers=False)
     return DistributedDataParallel(model, device_ids=devices, broadcast_buffers=False)
@@ -114,28 +114,28 @@ def _backward(
     state: State,
     batch: Batch,
     recipe: Recipe,
-    world: World,
+    processes: Processes,
     class_weight_k: Tensor | None,
     stop: StopSwitch,
 ) -> tuple[float, bool]:
-    """Add up the gradients of a step; return its loss over all processes, and whether to stop."""
-    image_bchw = batch.image_bchw.to(world.device, non_blocking=True)
-    label_bhw = batch.label_bhw.to(world.device, non_blocking=True)
+    """Compute the gradients of a step. Return its loss over all processes, and whether to stop."""
+    image_bchw = batch.image_bchw.to(processes.device, non_blocking=True)
+    label_bhw = batch.label_bhw.to(processes.device, non_blocking=True)
     if not recipe.train.channels_last:
         image_bchw = image_bchw.contiguous()
-    pixels = world.total(valid_pixels(label_bhw, class_weight_k))
+    pixels = processes.sum(valid_pixels(label_bhw, class_weight_k))
     micro = recipe.train.micro_batch or len(image_bchw)
     chunks = list(zip(image_bchw.split(micro), label_bhw.split(micro), strict=True))
-    loss = torch.zeros((), device=world.device)
+    loss = torch.zeros((), device=processes.device)
     state.optimizer.zero_grad()
     for number, (image, label) in enumerate(chunks, start=1):
         with _only_last_syncs(net, number == len(chunks)):
             part = _loss(net, state.model, image, label, recipe, pixels, class_weight_k)
             # DDP takes the mean over processes; the loss is a sum over them.
-            state.scaler.scale(part * world.size).backward()
+            state.scaler.scale(part * processes.size).backward()
             loss += part.detach()
     stopping = loss.new_tensor(float(stop()))
-    total, stops = world.total(torch.stack([loss, stopping])).tolist()
+    total, stops = processes.sum(torch.stack([loss, stopping])).tolist()
     return total, stops > 0
 
 
@@ -160,11 +160,11 @@ def _loss(
         ohem_min_kept=recipe.loss.ohem_min_kept,
         class_weight_k=class_weight_k,
     )
-    # A context's own loss is a mean over the images it is given; parts of a batch must add up.
+    # A context's own loss is a mean over its images. Weighted so, micro-batches add up.
     return own + model.context.loss(logits.extra, label_bhw) * (len(label_bhw) / recipe.train.batch)
 
 
-def _move(state: State, recipe: Recipe) -> None:
+def _update_weights(state: State, recipe: Recipe) -> None:
     if recipe.optim.clip is not None:
         state.scaler.unscale_(state.optimizer)
         torch.nn.utils.clip_grad_norm_(state.model.parameters(), recipe.optim.clip)
@@ -176,7 +176,7 @@ def _move(state: State, recipe: Recipe) -> None:
 
 
 def _only_last_syncs(net: nn.Module, last: bool) -> contextlib.AbstractContextManager[object]:
-    """Gradients are exchanged once a step, not once a micro-batch."""
+    """Let only the last micro-batch of a step exchange gradients."""
     if last or not isinstance(net, DistributedDataParallel):
         return contextlib.nullcontext()
     return net.no_sync()
@@ -191,8 +191,8 @@ def _class_weights(recipe: Recipe, num_classes: int, device: torch.device) -> Te
     return torch.tensor(weights, device=device)
 
 
-def _diverged(loss: float, lr: float, batch: Batch, world: World) -> TrainingError:
-    names = [name for names in world.gather(batch.names) for name in names]
+def _divergence_error(loss: float, lr: float, batch: Batch, processes: Processes) -> TrainingError:
+    names = [name for names in processes.gather(batch.names) for name in names]
     return TrainingError(
         f"the loss is {loss} at step {batch.step} with learning rate {lr:.3g}; images: "
         f"{', '.join(names)}. Try a lower optim.lr, or optim.clip=1."

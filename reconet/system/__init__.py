@@ -1,10 +1,13 @@
-"""The machine: files, paths, processes, hardware, time. Nothing here knows about segmentation.
+"""Work with the machine: files, processes, hardware and time. Knows nothing of segmentation.
 
-files.py        write files so that nobody reads half of one
-paths.py        shorten paths, so that a shared file does not tell where somebody keeps things
+Other packages import these modules one by one, so that `import reconet` stays quick.
+
+files.py        write files so that nobody ever reads half of one
+paths.py        shorten paths before a file is shared
 run_files.py    names of the files in a run directory
-distributed.py  many processes as one
-hardware.py     what this machine is, and what its CPU can really do
-timing.py       times of calls that take turns
-progress.py     report how far a long task is
+distributed.py  let many processes work as one
+hardware.py     describe this machine and find out what its CPU can do
+timing.py       time several calls side by side
+progress.py     the protocol by which long tasks report progress
+moved.py        tell where a module of 0.1 is now
 """

@@ -1,4 +1,4 @@
-"""Writing files so that nobody ever reads half of one."""
+"""Write files so that nobody ever reads half of one."""
 
 import errno
 import glob
@@ -14,17 +14,17 @@ from reconet.errors import OutputError
 
 
 def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Let `write` fill a temporary file beside `path`, then put it in place in one move.
+    """Let `write` fill a temporary file beside `path`, then rename it to `path`.
 
-    A crash, a full disk or a kill leaves the old file (or none) and at most a stray temporary one.
+    A crash, a full disk or a kill leaves the old file as it was. At most a temporary file remains.
     """
-    path = path.resolve()  # a link stays a link: what it points to is replaced
+    path = path.resolve()  # a link stays a link: the file that it points to is replaced
     if path.exists() and not path.is_file():
-        raise OutputError(f"cannot write {path}: it is there, and no ordinary file.")
+        raise OutputError(f"cannot write {path}: it exists and is no ordinary file.")
     try:
         _write(path, write)
     except (OSError, RuntimeError) as error:
-        # torch.save hides the system's error (a full disk, say) behind one of its own.
+        # torch.save hides an error of the system, such as a full disk, behind one of its own.
         cause = error if isinstance(error, OSError) else error.__context__
         if not isinstance(cause, OSError):
             raise
@@ -46,18 +46,21 @@ def _write(path: Path, write: Callable[[BinaryIO], object]) -> None:
         raise
 
 
-def remove_strays(path: Path) -> None:
-    """Remove what killed writers of `path` have left. Only for its one writer, before it writes."""
+def remove_temporary_files(path: Path) -> None:
+    """Remove the temporary files that killed writers of `path` have left.
+
+    Call it before writing, and only where no other process can be writing the same file.
+    """
     for stray in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
         stray.unlink(missing_ok=True)
 
 
-def check_folder(
-    path: Path, ours: Callable[[Path], bool] = lambda folder: True, option: str = "--out"
+def check_output_folder(
+    path: Path, may_replace: Callable[[Path], bool] = lambda folder: True, option: str = "--out"
 ) -> None:
-    """A folder is to be written to `path`: say that it cannot be before anything is computed.
+    """Raise an error before a long computation if its results cannot be written to a folder.
 
-    One that is there and not empty is renewed if it is `ours`, and else refused.
+    `may_replace` is asked about a folder that exists and is not empty.
     """
     present = next((place for place in (path, *path.absolute().parents) if place.exists()), path)
     if present.exists() and not present.is_dir():
@@ -65,25 +68,28 @@ def check_folder(
         raise OutputError(f"{option} names a folder; {why}{present} is a file.")
     if not os.access(present, os.W_OK | os.X_OK):
         raise OutputError(f"cannot write {path}: {os.strerror(errno.EACCES)}.")
-    if path.is_dir() and any(path.iterdir()) and not ours(path):
-        raise OutputError(f"{path} is there and holds other things; name another {option}.")
+    if path.is_dir() and any(path.iterdir()) and not may_replace(path):
+        raise OutputError(f"{path} exists and holds other files; name another {option}.")
 
 
-def check_file(path: Path, ours: Callable[[Path], bool] = lambda file: True) -> None:
-    """The same for a file."""
+def check_output_file(path: Path, may_replace: Callable[[Path], bool] = lambda file: True) -> None:
+    """Raise an error before a long computation if its result cannot be written to a file.
+
+    `may_replace` is asked about a file that exists and is not empty.
+    """
     if path.exists() and not path.is_file():
-        raise OutputError(f"--out names a file; {path} is there, and no ordinary file.")
-    check_folder(path.parent)
-    if path.is_file() and path.stat().st_size and not ours(path):
-        raise OutputError(f"{path} is there and something else; name another --out.")
+        raise OutputError(f"--out names a file; {path} exists and is no ordinary file.")
+    check_output_folder(path.parent)
+    if path.is_file() and path.stat().st_size and not may_replace(path):
+        raise OutputError(f"{path} exists and is another kind of file; name another --out.")
 
 
 @contextmanager
-def made_beside(path: Path) -> Iterator[Path]:
-    """Where to make `path`, and what belongs to it, so that it can be looked at before it counts.
+def staged_write(path: Path) -> Iterator[Path]:
+    """Give a temporary path to write to, and move the result to `path` if the block succeeds.
 
-    If all went well the files are put in place, in the order of their names; else what was there
-    before stays.
+    All files beside the temporary one are moved too, in the order of their names. If the block
+    fails, the files that were there before stay.
     """
     path = path.resolve()
     try:

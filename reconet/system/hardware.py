@@ -1,4 +1,4 @@
-"""Find out what this machine is and what its CPU can really do."""
+"""Describe this machine and find out what its CPU can do."""
 
 import os
 import platform
@@ -19,11 +19,11 @@ PROBE = "import torch; a = torch.ones(64, 512, dtype=torch.bfloat16); (a @ a.T).
 
 @cache
 def make_bf16_safe() -> bool:
-    """True if products in bf16 work here, if need be without the CPU's matrix units (AMX).
+    """Tell whether bf16 products work here. Turn off the CPU's matrix units (AMX) if they do not.
 
     Some virtual machines announce AMX and then die of an illegal instruction, which no program can
-    catch. So another process tries first. Must be called before torch multiplies for the first
-    time, since it then decides once which instructions to use.
+    catch. So another process tries first. Call this before torch multiplies for the first time:
+    torch then decides once which instructions to use.
     """
     if ISA_VARIABLE in os.environ or not _announces_amx():
         return True
@@ -35,10 +35,10 @@ def make_bf16_safe() -> bool:
 
 @cache
 def bf16_works() -> bool:
-    """True if this CPU has instructions for bf16 and torch, as it is set up, survives using them.
+    """Tell whether this CPU has bf16 instructions and torch, as it is set up, can use them.
 
-    Changes nothing, so it may be asked at any time. Where matrix units are announced another
-    process tries first, which takes as long as importing torch.
+    This changes nothing and may be called at any time. If the CPU announces matrix units, another
+    process tries them first, which takes as long as importing torch.
     """
     if not _announces(*BF16_FLAGS):
         return False
@@ -68,7 +68,7 @@ def _works(environment: dict[str, str]) -> bool:
 
 
 def environment(device: torch.device) -> list[tuple[str, str]]:
-    """Of this process."""
+    """Return versions and hardware, as pairs of a name and a text."""
     from reconet import __version__
 
     threads = f"{torch.get_num_threads()} threads of {os.cpu_count()} cores"

@@ -1,12 +1,14 @@
-"""The files of a run: who may write them, and a log that never says more than the checkpoint knows.
+"""Open and lock a run directory, and keep its log.
 
-recipe.json        the resolved recipe
-log.jsonl          one JSON object a line: training figures and validations
-starts.jsonl       one for each start of the training: from which step, on what
-events…            the same for TensorBoard
-last.pt            training state
-best.safetensors   the network with the best validation
-predictions.png    what that network sees
+recipe.json        the complete recipe
+log.jsonl          training figures and validations, one JSON object per line
+starts.jsonl       one line per start of the training: its step and its machine
+events…            the figures of log.jsonl for TensorBoard
+last.pt            the state that the training resumes from
+best.safetensors   the network with the best validation score
+predictions.png    some predictions of that network
+
+The log never knows more than last.pt: a resumed training writes the lines after it again.
 """
 
 import fcntl
@@ -21,18 +23,21 @@ from reconet.errors import OutputError, TrainingError
 from reconet.evaluation.benchmarks import plain
 from reconet.recipes.schema import Recipe, list_settings
 from reconet.recipes.storage import read_recipe, write_recipe
-from reconet.system.distributed import World
-from reconet.system.files import remove_strays, write_text
+from reconet.system.distributed import Processes
+from reconet.system.files import remove_temporary_files, write_text
 from reconet.system.hardware import environment
 from reconet.system.run_files import BEST, LAST, LOCK, LOG, RECIPE, SHEET, STARTS
 
-# Where the files are and how many processes read them changes nothing about the result.
+# Settings that may differ when a training resumes. They do not change its result.
 MAY_CHANGE = frozenset({"data.root", "data.workers"})
 
 
 @contextmanager
-def locked(directory: Path) -> Iterator[None]:
-    """Refuse a second process. The lock goes with the process that holds it, however it ends."""
+def lock_directory(directory: Path) -> Iterator[None]:
+    """Lock a run directory against a second process.
+
+    The lock ends with the process that holds it, however that ends.
+    """
     try:
         directory.mkdir(parents=True, exist_ok=True)
         handle = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
@@ -49,20 +54,20 @@ def locked(directory: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def enter(directory: Path, recipe: Recipe, *, resume: bool) -> bool:
-    """Start a run, or go on with it: True if there is a checkpoint to go on from."""
+def open_run(directory: Path, recipe: Recipe, *, resume: bool) -> bool:
+    """Start or resume a run. Return whether there is a checkpoint to resume from."""
     path = directory / RECIPE
     for name in (RECIPE, LOG, LAST, BEST, SHEET):
-        remove_strays(directory / name)
+        remove_temporary_files(directory / name)
     if path.exists() and not (directory / LAST).exists() and not read_log(directory):
-        write_recipe(recipe, path)  # a start that failed has left nothing to lose
+        write_recipe(recipe, path)  # a start that failed left nothing to keep
     elif path.exists():
         if not resume:
             raise TrainingError(
-                f"{directory} already holds a run; add --resume to go on with it, "
+                f"{directory} already holds a run; add --resume to resume it, "
                 "or name another --out."
             )
-        _same(read_recipe(path), recipe, directory)
+        _check_same_recipe(read_recipe(path), recipe, directory)
     elif any(entry.name != LOCK for entry in directory.iterdir()):
         raise TrainingError(f"{directory} is not empty and holds no run; name another --out.")
     else:
@@ -70,7 +75,7 @@ def enter(directory: Path, recipe: Recipe, *, resume: bool) -> bool:
     return (directory / LAST).exists()
 
 
-def _same(old: Recipe, new: Recipe, directory: Path) -> None:
+def _check_same_recipe(old: Recipe, new: Recipe, directory: Path) -> None:
     pairs = zip(list_settings(old), list_settings(new), strict=True)
     for (name, before, _), (_, now, _) in pairs:
         if before != now and name not in MAY_CHANGE:
@@ -81,22 +86,25 @@ def _same(old: Recipe, new: Recipe, directory: Path) -> None:
 
 
 class Log:
-    """log.jsonl, open for more."""
+    """The file log.jsonl, open for more lines."""
 
     def __init__(self, directory: Path, step: int) -> None:
-        """Forget every line after `step`: what they tell will happen again, and the same."""
+        """Remove every line after `step`. The training will write the same lines again."""
         self._path = directory / LOG
         kept = [line for line in read_log(directory) if line["step"] <= step]
         write_text(self._path, "".join(_text(line) for line in kept))
 
     def write(self, **figures: Any) -> None:
+        """Append one line."""
         _append(self._path, figures)
 
 
-def note_start(directory: Path, step: int, world: World) -> None:
-    """Keep on what the training goes on from `step`."""
-    place = dict(environment(world.device))
-    _append(directory / STARTS, {"kind": "start", "step": step, "processes": world.size, **place})
+def append_start(directory: Path, step: int, processes: Processes) -> None:
+    """Record the step and the machine that a training starts on."""
+    machine = dict(environment(processes.device))
+    _append(
+        directory / STARTS, {"kind": "start", "step": step, "processes": processes.size, **machine}
+    )
 
 
 def _append(path: Path, line: dict[str, Any]) -> None:
@@ -108,17 +116,17 @@ def _append(path: Path, line: dict[str, Any]) -> None:
 
 
 def read_log(directory: Path, name: str = LOG) -> list[dict[str, Any]]:
-    """The lines of a run's log; one that a crash has cut off or spoilt is left out."""
+    """Read the lines of a run's log. A line that a crash has cut off or spoilt is left out."""
     path = directory / name
     text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-    return [line for line in map(_line, text.splitlines()) if line is not None]
+    return [line for line in map(_parse, text.splitlines()) if line is not None]
 
 
 def _text(line: dict[str, Any]) -> str:
     return json.dumps(plain(line)) + "\n"
 
 
-def _line(text: str) -> dict[str, Any] | None:
+def _parse(text: str) -> dict[str, Any] | None:
     try:
         line = json.loads(text)
     except (ValueError, RecursionError):

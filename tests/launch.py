@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
-from reconet.engine.rundir import read_log
+from reconet.engine.run_directory import read_log
 
 # Seconds for a whole run: 12 steps of 4 images, two validations, a checkpoint every third step.
 TINY = [

@@ -1,0 +1,81 @@
+"""Score the network during a training."""
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+from reconet.data.dataset import Dataset
+from reconet.engine.stop import StopSwitch
+from reconet.evaluation import count_model_confusion, no_labels_error
+from reconet.evaluation.benchmarks import benchmark_scores, named_scores
+from reconet.inference.protocol import Protocol
+from reconet.models.liveness import mean_liveness, watched
+from reconet.models.segmenter import Segmenter
+from reconet.recipes.schema import Data
+from reconet.system.distributed import Processes
+from reconet.system.progress import Progress
+
+
+class Validation(NamedTuple):
+    """The scores of one validation."""
+
+    figures: dict[str, float]
+    iou_k: Tensor
+
+
+def validate(
+    model: Segmenter,
+    dataset: Dataset,
+    settings: Data,
+    processes: Processes,
+    *,
+    stop: StopSwitch,
+    progress: Progress,
+) -> Validation:
+    """Score a network on a dataset, and measure whether its attention is alive.
+
+    Raises StoppedError if `stop` asks for it, and DataError if there is nothing to score.
+    """
+    counter = _StatusProgress(progress, processes.share_of(len(dataset)))
+    with watched(model.context) as samples:
+        confusion = count_model_confusion(
+            model,
+            dataset,
+            processes,
+            protocol=Protocol.in_training(settings),
+            workers=settings.workers,
+            on_error=settings.on_error,
+            stop=stop,
+            progress=counter,
+        )
+    count_kk, info = confusion.count_kk, dataset.info
+    processes.raise_together(None if count_kk.any() else no_labels_error(dataset))
+    figures = named_scores(count_kk, info.name, info.classes)
+    liveness = mean_liveness(samples)
+    if liveness is not None:
+        figures |= liveness._asdict()
+    if confusion.skipped:
+        progress.note(f"validation left out {confusion.skipped} images that cannot be read")
+        figures["skipped"] = confusion.skipped
+    return Validation(figures, benchmark_scores(count_kk, info.name, info.classes).iou_k)
+
+
+class _StatusProgress:
+    """Shows a task as the status of another task that is already being counted."""
+
+    def __init__(self, outer: Progress, total: int) -> None:
+        self._outer = outer
+        self.start(total)
+
+    def start(self, total: int, task: str = "validate") -> None:
+        self._task, self._done, self._total = task, 0, total
+
+    def advance(self, count: int = 1) -> None:
+        self._done += count
+        self.status(f"{self._task} {self._done} of {self._total}")
+
+    def status(self, text: str) -> None:
+        self._outer.status(text)
+
+    def note(self, text: str) -> None:
+        self._outer.note(text)

@@ -1,0 +1,85 @@
+"""Tell where a module of 0.1 is now, if somebody imports it by its old name."""
+
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from types import ModuleType
+
+# Old and new names, both without "reconet." before them.
+MOVED = {
+    "bench_data": "bench.data",
+    "bench_evaluate": "bench.evaluate",
+    "bench_model": "bench.model",
+    "bench_plot": "bench.plot",
+    "bench_train": "bench.train",
+    "cost_paper": "cost.paper",
+    "cpu": "system.hardware",
+    "data.ade20k": "data.sets.ade20k",
+    "data.builtin": "data.scenes.dataset",
+    "data.camvid": "data.sets.camvid",
+    "data.cityscapes": "data.sets.cityscapes",
+    "data.coco": "data.sets.coco",
+    "data.cocostuff": "data.sets.cocostuff",
+    "data.draw": "data.images.draw",
+    "data.folder": "data.sets.folder",
+    "data.folder_masks": "data.sets.folder_masks",
+    "data.indexed_png": "data.images.indexed_png",
+    "data.instances": "data.prepare.instances",
+    "data.jpeg_header": "data.images.jpeg_header",
+    "data.names": "data.classes",
+    "data.pcontext": "data.sets.pcontext",
+    "data.prepare_coco": "data.prepare",
+    "data.prepare_pcontext": "data.prepare",
+    "data.prepare_voc12": "data.prepare",
+    "data.scenes_paint": "data.scenes.paint",
+    "data.siftflow": "data.sets.siftflow",
+    "data.voc12": "data.sets.voc12",
+    "engine.display": "system.progress",
+    "engine.distributed": "engine.sync_batchnorm",
+    "engine.rundir": "engine.run_directory",
+    "environment": "system.hardware",
+    "evaluate": "evaluation",
+    "figures": "evaluation.benchmarks",
+    "files": "system.files",
+    "inside": "models.decompose",
+    "losses": "models.losses",
+    "metrics": "evaluation.metrics",
+    "models.side_loss": "models.losses",
+    "places": "system.paths",
+    "predict": "inference.predictor",
+    "predictions": "inference.folder",
+    "protocol": "inference.protocol",
+    "recipe": "recipes.schema",
+    "resampling": "inference.resampling",
+    "runtime": "inference.network",
+    "runtimes": "inference.backends",
+    "schedule": "engine.optim",
+    "share": "export.share",
+    "sheet": "evaluation.prediction_sheet",
+    "submit": "evaluation.submit",
+    "tables": "cli.tables",
+    "tables_bench": "cli.tables",
+    "turns": "system.timing",
+    "void": "types",
+    "world": "system.distributed",
+}
+
+
+class MovedModules(MetaPathFinder):
+    """A finder that is asked last. It finds nothing, but knows the new names."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> None:
+        """Raise an error with the new name if `name` is an old one."""
+        new = MOVED.get(name.removeprefix("reconet.")) if name.startswith("reconet.") else None
+        if new is not None:
+            # Without its attribute `name`: Python hides an error that has it in `from reconet
+            # import inside`.
+            raise ModuleNotFoundError(f"{name} has moved to reconet.{new}.")
+
+
+def explain_moved_modules() -> None:
+    """Let imports of old names end in an error that gives the new name."""
+    if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
+        sys.meta_path.append(MovedModules())
