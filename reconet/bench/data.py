@@ -1,10 +1,10 @@
-"""How fast training images come, in one run and taking turns:
+"""Measure how fast training images are loaded, by three pipelines that run in turns.
 
-    reconet   read, augment, batch: what training uses
-    decode    the same files read by the same functions, and nothing done with them
+    reconet   read, augment and batch, as training does
+    decode    read the same files by the same functions, and do nothing with them
     pillow    what a usual loader does: open with Pillow, flip, resize the whole image, pad, crop
 
-on images as large and as detailed as those of PASCAL VOC, with 1 and 2 worker processes.
+The images are as large and as detailed as those of PASCAL VOC. There are 1 and 2 worker processes.
 """
 
 import time
@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.utils import data as torch_data
 
 from reconet.data.dataset import DatasetInfo, FileDataset, Pair
-from reconet.data.images.read import read_index
+from reconet.data.images.read import read_mask
 from reconet.data.loader import PREFETCH, Failure, batches, produce
 from reconet.data.order import Plan, Slot, random_stream
 from reconet.data.transforms import MEAN_COLOUR, Geometry
@@ -37,13 +37,13 @@ CLASSES = 21
 
 @dataclass(frozen=True, kw_only=True)
 class DataBench:
-    """One pipeline with one number of workers."""
+    """The speed of one pipeline with one number of workers."""
 
     name: str
     workers: int
     samples_per_second: float
-    of_decode: float  # its speed as a part of that of decoding alone, with as many workers
-    over_pillow: float  # how many times as fast as the Pillow pipeline, with as many workers
+    of_decode: float  # its speed as a fraction of that of decoding, with as many workers
+    over_pillow: float  # its speed as a multiple of that of Pillow, with as many workers
 
 
 def bench_data(
@@ -54,7 +54,7 @@ def bench_data(
     rounds: int = 5,
     workers: Sequence[int] = (1, 2),
 ) -> list[DataBench]:
-    """Medians over rounds in which all pipelines take turns; ratios are taken within a round."""
+    """Run all pipelines in turns. Speeds and ratios are medians over the rounds."""
     with TemporaryDirectory(prefix="reconet-bench-") as folder:
         dataset = write_images(Path(folder), images)
         return [
@@ -65,7 +65,7 @@ def bench_data(
 def _compare(
     dataset: FileDataset, batch: int, steps: int, rounds: int, workers: int
 ) -> list[DataBench]:
-    unmeasured = PREFETCH * workers + 4  # until every place of the buffers has been used once
+    unmeasured = PREFETCH * workers + 4  # batches until every buffer has been used once
     rates: dict[str, list[float]] = {}
     for seed in range(rounds):
         for name, stream in _pipelines(dataset, seed, batch, steps + unmeasured, workers).items():
@@ -86,7 +86,7 @@ def _compare(
 def _pipelines(
     dataset: FileDataset, seed: int, batch: int, steps: int, workers: int
 ) -> dict[str, Iterator[object]]:
-    """None of them does anything before its first batch is asked for."""
+    """Make the pipelines. None starts before its first batch is requested."""
     plan = Plan(images=len(dataset), seed=seed, batch=batch, start=0, steps=steps, rank=0, world=1)
     return {
         "reconet": batches(
@@ -104,14 +104,14 @@ def _pipelines(
 
 
 def _seconds_per_batch(stream: Iterable[object], unmeasured: int) -> float:
-    """Without the first batches: starting workers and the first use of memory are not the point."""
+    """Return the time of a batch, without the first ones, in which the workers start."""
     arrivals = [time.perf_counter() for _ in stream][unmeasured - 1 :]
     return (arrivals[-1] - arrivals[0]) / (len(arrivals) - 1)
 
 
 @dataclass(frozen=True)
 class Decoder(torch_data.Dataset[int | Failure]):
-    """Reads the images of a batch and returns only how many: no pixel leaves the worker."""
+    """A dataset that reads the images of a batch and returns only their number."""
 
     dataset: FileDataset
 
@@ -121,7 +121,7 @@ class Decoder(torch_data.Dataset[int | Failure]):
 
 @dataclass(frozen=True)
 class PillowCrops(torch_data.Dataset[tuple[Tensor, Tensor]]):
-    """The whole image is resized, then padded, then cropped; the same random choices."""
+    """A dataset that resizes, pads and crops whole images, with the same random choices."""
 
     dataset: FileDataset
 
@@ -151,7 +151,7 @@ class PillowCrops(torch_data.Dataset[tuple[Tensor, Tensor]]):
 
 
 def pillow_batches(dataset: FileDataset, plan: Plan, workers: int) -> Iterator[object]:
-    """DataLoader's own batching, which stacks in the worker, in shared memory."""
+    """Load batches by DataLoader, which stacks them in the worker, in shared memory."""
     loader = torch_data.DataLoader(
         PillowCrops(dataset), batch_sampler=plan, num_workers=workers, generator=torch.Generator()
     )
@@ -159,7 +159,7 @@ def pillow_batches(dataset: FileDataset, plan: Plan, workers: int) -> Iterator[o
 
 
 def write_images(folder: Path, count: int) -> FileDataset:
-    """JPEGs of some 80 kB and palette PNGs, as PASCAL VOC has them."""
+    """Write images of about 80 kB (JPEG) and masks (palette PNG), as PASCAL VOC has them."""
     pairs = []
     for index in range(count):
         image_hwc, label_hw = make_image(random_stream(index))
@@ -172,11 +172,11 @@ def write_images(folder: Path, count: int) -> FileDataset:
         pairs.append(pair)
     names = tuple(f"class {index}" for index in range(CLASSES))
     info = DatasetInfo(name="bench", title="", classes=names, palette=(), splits={})
-    return FileDataset(info=info, split="train", pairs=pairs, read_label=read_index)
+    return FileDataset(info=info, split="train", pairs=pairs, read_label=read_mask)
 
 
 def make_image(rng: np.random.Generator) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Objects over a background, all with detail at every scale, as photographs have it."""
+    """Draw objects on a background, with detail at every scale, as photographs have."""
     height, width = SIZE
     label_hw = np.zeros(SIZE, np.uint8)
     image_hwc = rng.uniform(60, 190, 3) + texture(rng)
@@ -195,7 +195,7 @@ def make_image(rng: np.random.Generator) -> tuple[NDArray[np.uint8], NDArray[np.
 
 
 def texture(rng: np.random.Generator) -> NDArray[np.float64]:
-    """Noise in octaves, weaker the finer; mostly of brightness, a little of colour."""
+    """Make noise in octaves, weaker where it is finer, mostly of brightness, a little of colour."""
     height, width = SIZE
     result_hwc, decay = np.zeros((height, width, 3)), rng.uniform(0.86, 1.02)
     for octave in range(1, 9):

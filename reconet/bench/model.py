@@ -1,13 +1,13 @@
-"""One network at one size, run in every way that there is here, taking turns.
+"""Measure one network at one size, in every way that this machine can run it, in turns.
 
-    eager fp32     the network as it was trained: what all others are compared with
+    eager fp32     the network as it was trained, with which all others are compared
     default        what Predictor does by itself
     bf16           autocast
     torch.compile  with its default settings
     ONNX Runtime, OpenVINO fp32, bf16 and int8: exports, each run by its own runtime
 
-All make labels of the image's size from a uint8 image. What cannot be done here is a row with
-its reason.
+All make labels of the image's size from a uint8 image. A way that cannot be run here has a row
+with its reason.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,12 +22,12 @@ from torch import Tensor
 
 from reconet.data.scenes.generate import CLASSES, PALETTE
 from reconet.errors import ReconetError, first_line, pick
+from reconet.export.formats import save_openvino, to_onnx, to_openvino, write_onnx
 from reconet.export.graph import export_info, trace
-from reconet.export.images import Images, batch_of, of_recipe
 from reconet.export.int8 import quantise
-from reconet.export.write import as_onnx, as_openvino, save_openvino, write_onnx
-from reconet.inference.backends import LABELS, open_file
-from reconet.inference.backends.openvino_file import open_openvino
+from reconet.export.sample_images import SampleImages, batch_of, load_samples
+from reconet.inference.backends import LABELS, open_exported
+from reconet.inference.backends.openvino_backend import open_openvino
 from reconet.inference.network import fastest, in_use, network_of
 from reconet.inference.windows import Forward
 from reconet.models.context import CONTEXTS
@@ -41,30 +41,30 @@ from reconet.system.hardware import make_bf16_safe
 from reconet.system.timing import ratios, time_in_turns
 
 EAGER = "eager fp32"
-CALIBRATION = 8  # images: a benchmark is info speed; `reconet export --int8` takes more
+CALIBRATION = 8  # images: a benchmark is about speed. `reconet export --int8` takes more
 CPU = torch.device("cpu")
-Labels = Callable[[Tensor], Tensor]  # image_bchw, uint8 -> label_bhw
+Labeller = Callable[[Tensor], Tensor]  # image_bchw, uint8 -> label_bhw
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelBench:
-    """One way to run one network; without figures where it cannot be run here."""
+    """One way to run one network. It has a reason instead of figures if it cannot be run here."""
 
     network: str
     way: str
     images_per_second: float | None = None
-    over_eager: float | None = None  # of the same network; median over the rounds
-    agreement: float | None = None  # fraction of pixels with the label that eager fp32 gives
+    over_eager: float | None = None  # speed over that of eager fp32, median over the rounds
+    agreement: float | None = None  # fraction of pixels with the same label as by eager fp32
     reason: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bench:
-    """The network of a benchmark, and what it is shown."""
+class Subject:
+    """The network to measure, its input, and a folder for its exports."""
 
     trained: TrainedNetwork
     image_bchw: Tensor
-    images: Images
+    images: SampleImages
     folder: Path
 
 
@@ -76,9 +76,10 @@ def bench_model(
     ways: Sequence[str] | None = None,
     contexts: Sequence[str] = (),
 ) -> list[ModelBench]:
-    """Medians over rounds in which all ways take turns, after one round that is not counted.
+    """Run a network in each of `ways`, in turns. The results are medians over the rounds.
 
-    `contexts` are other methods on the same backbone, with fresh weights: for their speed only.
+    `contexts` adds other methods on the same backbone. Their weights are random, so only their
+    speed means something.
     """
     make_bf16_safe()  # before the first product
     chosen = [EAGER, *(name for name in ways or WAYS if name != EAGER)]
@@ -86,53 +87,56 @@ def bench_model(
         pick(WAYS, name, "way")
     for name in contexts:
         pick(CONTEXTS, name, "context")
-    images = of_recipe(trained.info.recipe, trained.info.recipe.data.val_split, None, CALIBRATION)
+    recipe = trained.info.recipe
+    images = load_samples(recipe, recipe.data.val_split, None, CALIBRATION)
     with TemporaryDirectory() as folder:
-        bench = Bench(
+        subject = Subject(
             trained=trained,
             image_bchw=batch_of(images, 1, size),
             images=images,
             folder=Path(folder),
         )
-        runs, missing = _prepare(bench, chosen)
-        own = trained.info.recipe.model.context
+        runs, missing = _prepare(subject, chosen)
+        own = recipe.model.context
         calls = {(own, way): run for way, run in runs.items()}
         for name in contexts:
             if name != own:
-                other = _other(trained, name)
+                other = _with_context(trained, name)
                 calls[name, EAGER] = eager(other.model)
                 calls[name, DEFAULT] = default(other)
-        return [*_measure(calls, bench.image_bchw, rounds), *missing]
+        return [*_measure(calls, subject.image_bchw, rounds), *missing]
 
 
-def _prepare(bench: Bench, chosen: Sequence[str]) -> tuple[dict[str, Labels], list[ModelBench]]:
-    """What can be run, tried once, and what cannot, with its reason."""
-    runs: dict[str, Labels] = {}
+def _prepare(
+    subject: Subject, chosen: Sequence[str]
+) -> tuple[dict[str, Labeller], list[ModelBench]]:
+    """Try every way once. Return those that run, and the reasons of those that do not."""
+    runs: dict[str, Labeller] = {}
     missing: list[ModelBench] = []
     for way in chosen:
         try:
-            runs[way] = WAYS[way](bench)
-            runs[way](bench.image_bchw)
+            runs[way] = WAYS[way](subject)
+            runs[way](subject.image_bchw)
         except (ReconetError, RuntimeError, OSError) as error:
             runs.pop(way, None)
             reason = first_line(error)
-            network = bench.trained.info.recipe.model.context
+            network = subject.trained.info.recipe.model.context
             missing.append(ModelBench(network=network, way=way, reason=reason))
     return runs, missing
 
 
 def _measure(
-    calls: Mapping[tuple[str, str], Labels], image_bchw: Tensor, rounds: int
+    calls: Mapping[tuple[str, str], Labeller], image_bchw: Tensor, rounds: int
 ) -> list[ModelBench]:
-    said: dict[tuple[str, str], Tensor] = {}
+    labels: dict[tuple[str, str], Tensor] = {}
 
     def call(key: tuple[str, str]) -> None:
-        said[key] = calls[key](image_bchw)
+        labels[key] = calls[key](image_bchw)
 
     seconds = time_in_turns({key: partial(call, key) for key in calls}, rounds)
     results = []
     for (network, way), took in seconds.items():
-        same = said[network, way] == said[network, EAGER]
+        same = labels[network, way] == labels[network, EAGER]
         results.append(
             ModelBench(
                 network=network,
@@ -145,7 +149,9 @@ def _measure(
     return results
 
 
-def eager(model: Segmenter) -> Labels:
+def eager(model: Segmenter) -> Labeller:
+    """Run a model as it was trained."""
+
     @torch.inference_mode()
     def run(image_bchw: Tensor) -> Tensor:
         return model(image_bchw).main_bkhw.argmax(1)  # type: ignore[no-any-return]
@@ -153,12 +159,13 @@ def eager(model: Segmenter) -> Labels:
     return run
 
 
-def default(trained: TrainedNetwork) -> Labels:
-    return finish(fastest(network_of(trained, CPU), CPU).forward)
+def default(trained: TrainedNetwork) -> Labeller:
+    """Run a network as Predictor does."""
+    return label_coarse(fastest(network_of(trained, CPU), CPU).forward)
 
 
-def finish(forward: Forward) -> Labels:
-    """Labels of coarse logits."""
+def label_coarse(forward: Forward) -> Labeller:
+    """Add resizing and the choice of the best class to a network with coarse logits."""
 
     @torch.inference_mode()
     def run(image_bchw: Tensor) -> Tensor:
@@ -168,60 +175,60 @@ def finish(forward: Forward) -> Labels:
     return run
 
 
-def _bf16(bench: Bench) -> Labels:
+def _bf16(subject: Subject) -> Labeller:
     if not make_bf16_safe():
         raise RuntimeError("this CPU cannot compute in bf16")
-    forward = in_use(bench.trained.model, CPU)
+    forward = in_use(subject.trained.model, CPU)
 
     def run(image_bchw: Tensor) -> Tensor:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             return forward(image_bchw)
 
-    return finish(run)
+    return label_coarse(run)
 
 
-def _compiled(bench: Bench) -> Labels:
-    compiled = torch.compile(bench.trained.model.coarse)
-    return finish(compiled)
+def _compiled(subject: Subject) -> Labeller:
+    compiled = torch.compile(subject.trained.model.coarse)
+    return label_coarse(compiled)
 
 
-def _onnx(bench: Bench) -> Labels:
-    path = bench.folder / "model.onnx"
-    model = bench.trained.model
-    write_onnx(trace(model, output_stride=_stride(bench)), export_info(bench.trained), path)
-    opened = open_file(path, (LABELS,))
+def _onnx(subject: Subject) -> Labeller:
+    path = subject.folder / "model.onnx"
+    model = subject.trained.model
+    write_onnx(trace(model, output_stride=_stride(subject)), export_info(subject.trained), path)
+    opened = open_exported(path, (LABELS,))
     return lambda image_bchw: opened(image_bchw)[0]
 
 
-def _openvino(bench: Bench, precision: str) -> Labels:
+def _openvino(subject: Subject, precision: str) -> Labeller:
     if precision == "bf16" and not make_bf16_safe():
         raise RuntimeError("this CPU cannot compute in bf16")
-    path = bench.folder / "model.xml"
+    path = subject.folder / "model.xml"
     if not path.is_file():
-        proto = as_onnx(trace(bench.trained.model, output_stride=_stride(bench)))
-        save_openvino(as_openvino(proto), export_info(bench.trained), path)
+        proto = to_onnx(trace(subject.trained.model, output_stride=_stride(subject)))
+        save_openvino(to_openvino(proto), export_info(subject.trained), path)
     return _by_openvino(path, precision)
 
 
-def _int8(bench: Bench) -> Labels:
-    path = bench.folder / "int8.xml"
-    proto = as_onnx(trace(bench.trained.model, output_stride=_stride(bench)))
-    height, width = bench.image_bchw.shape[2:]
-    shown = batch_of(bench.images, CALIBRATION, (height, width)).numpy()
+def _int8(subject: Subject) -> Labeller:
+    path = subject.folder / "int8.xml"
+    proto = to_onnx(trace(subject.trained.model, output_stride=_stride(subject)))
+    height, width = subject.image_bchw.shape[2:]
+    shown = batch_of(subject.images, CALIBRATION, (height, width)).numpy()
     windows = [shown[number : number + 1] for number in range(len(shown))]
-    save_openvino(quantise(proto, windows, ()), export_info(bench.trained), path)
+    save_openvino(quantise(proto, windows, ()), export_info(subject.trained), path)
     return _by_openvino(path, "f32")
 
 
-def _by_openvino(path: Path, precision: str) -> Labels:
+def _by_openvino(path: Path, precision: str) -> Labeller:
     _, _, run = open_openvino(path, (LABELS,), precision=precision)
     return lambda image_bchw: torch.from_numpy(run(image_bchw.numpy())[0])
 
 
 DEFAULT = "Predictor's default"
-WAYS: dict[str, Callable[[Bench], Labels]] = {
-    EAGER: lambda bench: eager(bench.trained.model),
-    DEFAULT: lambda bench: default(bench.trained),
+WAYS: dict[str, Callable[[Subject], Labeller]] = {
+    EAGER: lambda subject: eager(subject.trained.model),
+    DEFAULT: lambda subject: default(subject.trained),
     "bf16": _bf16,
     "torch.compile": _compiled,
     "ONNX Runtime": _onnx,
@@ -231,19 +238,19 @@ WAYS: dict[str, Callable[[Bench], Labels]] = {
 }
 
 
-def _other(trained: TrainedNetwork, context: str) -> TrainedNetwork:
-    """Another method on the same backbone."""
+def _with_context(trained: TrainedNetwork, context: str) -> TrainedNetwork:
+    """Build another method on the same backbone."""
     recipe = with_context(trained.info.recipe, context)
     network = build_model(recipe, len(trained.info.classes), pretrained=False).eval()
     return TrainedNetwork(model=network, info=replace(trained.info, recipe=recipe))
 
 
-def _stride(bench: Bench) -> int:
-    return bench.trained.info.recipe.model.output_stride
+def _stride(subject: Subject) -> int:
+    return subject.trained.info.recipe.model.output_stride
 
 
-def fresh(backbone: str) -> TrainedNetwork:
-    """RecoNet with fresh weights, where there is no trained one at hand."""
+def untrained_network(backbone: str) -> TrainedNetwork:
+    """Build RecoNet with random weights."""
     recipe = Recipe(
         data=Data(name="scenes", options={"size": [512, 512], "val": CALIBRATION}),
         model=Model(backbone=backbone),

@@ -1,4 +1,7 @@
-"""Measurements side by side in one run: what counts is the ratio, not the time of one machine."""
+"""Measure the cores of all contexts side by side on one feature map.
+
+The ratios within one run count, not the times of one machine.
+"""
 
 import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -9,7 +12,7 @@ from statistics import median
 import torch
 from torch import Tensor, nn
 
-from reconet.cost.counter import PeakMemory, module_cost
+from reconet.cost import PeakMemory, module_cost
 from reconet.errors import RecipeError, pick
 from reconet.models.context import CONTEXTS
 from reconet.models.context.reconet import TensorReconstruction
@@ -17,17 +20,11 @@ from reconet.models.features import FeatureSpec, Stages
 from reconet.system.timing import time_in_turns
 
 LOOP = "reconet, loop"
-# What one position of the result knows of the map. All other cores look at the whole of it.
-REACH = {
-    "cbam": "channels, 7 x 7",
-    "encnet": "channels only",
-    "senet": "channels only",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModuleBench:
-    """One core on one feature map; memory in units of that map."""
+    """One core on one feature map. Memory is in units of that map."""
 
     name: str
     reach: str
@@ -35,18 +32,20 @@ class ModuleBench:
     macs: int
     forward_ms: float
     forward_backward_ms: float
-    forward_peak_maps: float  # most that is alive at once, beside input and weights
-    forward_backward_peak_maps: float  # the same in training, beside the gradients of the weights
+    forward_peak_maps: float  # most memory alive at once, without input and weights
+    forward_backward_peak_maps: float  # the same in training, without the weights' gradients
 
     @property
     def spatial(self) -> bool:
-        """Does a position hear of others, or do all get the same gates?"""
+        """Return whether a position of the result depends on other positions."""
         return self.reach != "channels only"
 
 
 class LoopReconstruction(nn.Module):
-    """The same arithmetic as TensorReconstruction in the form that the paper's authors published:
-    one layer per rank and axis, one outer product per rank. The slow reference of the benchmark.
+    """TensorReconstruction in the form that the paper's authors published.
+
+    It has one layer per rank and axis, and one outer product per rank. It computes the same, and
+    is the slow reference of the benchmark.
     """
 
     def __init__(self, core: TensorReconstruction) -> None:
@@ -82,17 +81,17 @@ def bench_module(
     repeats: int = 15,
     only: Collection[str] | None = None,
 ) -> list[ModuleBench]:
-    """Time cores on one map of one image, taking turns, so that noise meets all alike.
+    """Measure cores in turns on one map of one image.
 
-    RecoNet's comes first, its loop form second; then the others, or `only` those.
+    RecoNet's core comes first and its loop form second. The others follow, or `only` those.
     """
     torch.manual_seed(0)
     cores = make_cores(channels, size, rank, only)
     x_bchw = torch.randn(1, channels, *size)
-    forward = _times(
+    forward = _median_seconds(
         {name: partial(_forward, module, x_bchw) for name, module in cores.items()}, repeats
     )
-    both = _times(
+    both = _median_seconds(
         {name: partial(_forward_backward, module, x_bchw) for name, module in cores.items()},
         repeats,
     )
@@ -105,7 +104,7 @@ def bench_module(
 def make_cores(
     channels: int, size: tuple[int, int], rank: int, only: Collection[str] | None = None
 ) -> dict[str, nn.Module]:
-    """The 512-channel modules of all contexts that have one, as their heads would build them."""
+    """Build the core of every context that has one, as its head would build it."""
     specs = (FeatureSpec(channels=c, height=size[0], width=size[1]) for c in _widths(channels))
     stages = Stages(*specs)
     core = TensorReconstruction(
@@ -113,16 +112,16 @@ def make_cores(
     )
     cores: dict[str, nn.Module] = {"reconet": core, LOOP: LoopReconstruction(core)}
     for name in only if only is not None else CONTEXTS:
-        rival = pick(CONTEXTS, name, "context")(stages, num_classes=21).core
-        if rival is not None:
-            cores.setdefault(name, rival)
+        other = pick(CONTEXTS, name, "context")(stages, num_classes=21).core
+        if other is not None:
+            cores.setdefault(name, other)
         elif only is not None:
             raise RecipeError(f"{name} has no core: it works on the backbone's map as a whole.")
     return cores
 
 
 def smaller_than_reconet(results: Sequence[ModuleBench]) -> list[str]:
-    """Which cores that build spatial context beat RecoNet's, in what, and what they cost it."""
+    """Describe each core with spatial context that needs less time or memory than RecoNet's."""
     base = next(r for r in results if r.name == "reconet")
     figures = {
         "forward": "forward_ms",
@@ -142,7 +141,7 @@ def smaller_than_reconet(results: Sequence[ModuleBench]) -> list[str]:
 
 
 def _widths(channels: int) -> tuple[int, int, int, int]:
-    """Of c1..c4, so that heads reduce c4 to `channels`."""
+    """Return the channels of c1 to c4 for which heads reduce c4 to `channels`."""
     return max(1, channels // 2), channels, 2 * channels, 4 * channels
 
 
@@ -158,7 +157,7 @@ def _module_bench(
     cost = module_cost(copy.deepcopy(module).eval().to("meta"), x_bchw.to("meta"))
     return ModuleBench(
         name=name,
-        reach=REACH.get(name, "whole map"),
+        reach=CONTEXTS[name if name != LOOP else "reconet"].info.reach,
         params=cost.params,
         macs=cost.macs,
         forward_ms=forward_ms,
@@ -178,13 +177,12 @@ def _forward_backward(module: nn.Module, x_bchw: Tensor) -> None:
     module(x_bchw.detach().requires_grad_()).sum().backward()
 
 
-def _times(calls: Mapping[str, Callable[[], None]], repeats: int) -> dict[str, float]:
-    """Median seconds of each call."""
+def _median_seconds(calls: Mapping[str, Callable[[], None]], repeats: int) -> dict[str, float]:
     return {name: median(seconds) for name, seconds in time_in_turns(calls, repeats).items()}
 
 
 def _layers(weight: Tensor, length: int) -> nn.ModuleList:
-    """The r square maps that are stacked in `weight`, as r separate 1x1 convolutions."""
+    """Split the r square matrices stacked in `weight` into r 1x1 convolutions."""
     layers = nn.ModuleList()
     for weight_nn in weight.detach().split(length):
         layer = nn.Conv2d(length, length, 1, bias=False)

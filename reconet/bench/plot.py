@@ -1,4 +1,4 @@
-"""The measured cores as an image: time against memory."""
+"""Draw the measured cores: time against memory."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ ACCENT, SPATIAL, CHANNELS = "#c0392b", "#2c5d8f", "#9a9a9a"
 
 
 def plot_module(results: Sequence[ModuleBench], title: str, path: Path) -> None:
-    """Both axes logarithmic; every point has its name beside it, apart from the others' names."""
+    """Draw time against memory on logarithmic axes, with the name of each core beside its point."""
     figure = Figure(figsize=(8, 5), dpi=150, layout="constrained")
     axes = figure.add_subplot()
     axes.set(xscale="log", yscale="log", title=title)
@@ -53,7 +53,7 @@ def _colour(result: ModuleBench) -> str:
 
 
 def _label_offsets(results: Sequence[ModuleBench]) -> list[float]:
-    """Points up or down, so that labels of neighbours do not lie on each other."""
+    """Return how many points to shift each name, so that names of neighbours do not overlap."""
     step, near_x, near_y = 11.0, 2.5, 1.12  # points of text; ratios that count as near
     placed: list[tuple[float, float, float]] = []
     offsets = {}

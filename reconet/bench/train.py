@@ -1,4 +1,4 @@
-"""Training steps in fp32 against bf16 with channels last, step by step in turn in one run."""
+"""Measure training steps in fp32 against bf16 with channels last, in turns."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -27,11 +27,13 @@ MODES = {
 
 @dataclass(frozen=True, kw_only=True)
 class TrainBench:
+    """The speed and the losses of training in one precision."""
+
     name: str
     seconds_per_step: float  # median
     images_per_second: float
-    over_fp32: float  # how many times as fast, median over the steps
-    losses: tuple[float, ...]  # of every step: the two curves should lie close together
+    over_fp32: float  # speed as a multiple of that of fp32, median over the steps
+    losses: tuple[float, ...]  # of every step: the curves of both precisions should be close
 
 
 def bench_train(
@@ -42,6 +44,7 @@ def bench_train(
     steps: int = 8,
     device: str = "auto",
 ) -> list[TrainBench]:
+    """Train RecoNet on generated images in both precisions, one step each in turn."""
     processes = Processes.single(pick_device(device))
     if processes.device.type == "cpu" and not make_bf16_safe():
         raise TrainingError("this CPU cannot compute in bf16.")
@@ -77,5 +80,5 @@ def _steps(recipe: Recipe, processes: Processes, steps: int) -> Iterator[Step]:
     stream: Iterator[Batch] = batches(
         dataset, geometry(recipe), seed=0, batch=recipe.train.batch, steps=steps
     )
-    # All images first: reading them is not what is measured.
+    # Load all images first, so that their loading is not measured.
     return train(state, list(stream), recipe, steps, processes)
