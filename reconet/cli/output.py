@@ -1,9 +1,10 @@
-"""What is shown while a verb works and when it is done: results, remarks, and one kind of bar.
+"""Print results and notes, and show progress.
 
 Everything is printed as it is: names of classes and folders may look like rich's markup.
 """
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
-    from rich.progress import Progress
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
 
-LINE_SECONDS = 10.0  # between lines about what is done, where there is no terminal
-SPEED_SECONDS = 600.0  # that the time left is guessed by: images and steps may take long
+LINE_SECONDS = 10.0  # between lines about progress, where there is no terminal
+SPEED_SECONDS = 600.0  # over which the speed is averaged: an image or a step may take long
 
 
 def console(*, err: bool = False) -> "Console":
@@ -27,83 +29,128 @@ def console(*, err: bool = False) -> "Console":
     return Console(stderr=err, width=width, markup=False, highlight=False, emoji=False)
 
 
-def print_result(values: dict[str, Any], shown: Sequence["RenderableType"], as_json: bool) -> None:
-    """Print figures, for a person or for a program."""
+def print_result(values: dict[str, Any], parts: Sequence["RenderableType"], as_json: bool) -> None:
+    """Print `values` as JSON, or `parts` for a person."""
     if as_json:
         print_json(values)
         return
     from rich.text import Text
 
     screen = console()
-    for one in shown:
-        screen.print(one, soft_wrap=isinstance(one, str | Text))  # paths are not broken
+    for part in parts:
+        screen.print(part, soft_wrap=isinstance(part, str | Text))  # paths are not broken
 
 
 def print_json(values: object) -> None:
     print(json.dumps(values, indent=2))
 
 
-def note(text: str) -> None:
-    """What a user should know of a result that is there all the same."""
+def print_note(text: str) -> None:
+    """Print a remark on a result to stderr."""
     print(f"reconet: note: {text}", file=sys.stderr)
 
 
-@contextmanager
-def busy(text: str) -> Iterator[Callable[[str], None]]:
-    """Say on a terminal what takes so long; what it gives says something else."""
-    from rich.text import Text
+class ProgressBar:
+    """A bar with the time left on a terminal, else a line on stderr now and then.
 
-    with console(err=True).status(Text(text)) as status:
-        yield lambda line: status.update(Text(line))
+    It is a reconet.system.progress.Progress.
+    """
 
+    def __init__(self, task: str, bars: "RichProgress", lines: bool) -> None:
+        self._name, self._bars, self._lines = task, bars, lines and bars.disable
+        self._done = self._total = 0
+        self._status = ""
+        self._began = self._last_line = time.monotonic()
+        self._bar: TaskID | None = None  # the bar on the screen that changes
 
-class Bar:
-    """How far something is: a bar with the time left, or a line now and then."""
+    def start(self, total: int, task: str = "") -> None:
+        """Begin a new bar. The one before stays on the screen as it is."""
+        if not self._total:
+            self.clear()
+        self._name = task or self._name
+        self._done, self._total, self._status = 0, total, ""
+        self._began = self._last_line = time.monotonic()
+        self._bar = self._bars.add_task(self._describe(), total=total)
 
-    def __init__(self, text: str, bars: "Progress", lines: bool) -> None:
-        self._text, self._bars, self._lines = text, bars, lines and bars.disable
-        self._begin = self._said = time.monotonic()
-        self._task = bars.add_task(text, total=None, visible=False)
-
-    def at(self, done: int, total: int) -> None:
-        self._bars.update(self._task, completed=done, total=total, visible=True)
+    def advance(self, count: int = 1) -> None:
+        """Move the bar, or print a line if the last one is some time ago."""
+        self._done += count
+        self._update()
         now = time.monotonic()
-        if self._lines and now - self._said > LINE_SECONDS and done:
-            left = (now - self._begin) * (total - done) / done
-            self.line(f"{self._text}: {done} of {total}, about {left:.0f} s left")
-            self._said = now
+        if self._lines and now - self._last_line > LINE_SECONDS and self._done:
+            left = (now - self._began) * (self._total - self._done) / self._done
+            status = f", {self._status}" if self._status else ""
+            done = f"{self._name}: {self._done} of {self._total}"
+            self.note(f"{done}, about {left:.0f} s left{status}")
+            self._last_line = now
 
-    def line(self, text: str) -> None:
-        """Above the bar, to stay."""
+    def status(self, text: str) -> None:
+        """Show `text` beside the bar, or at the end of the next line."""
+        self._status = text
+        self._update()
+
+    def note(self, text: str) -> None:
+        """Print a line above the bar."""
         self._bars.console.print(text, soft_wrap=True)
 
+    def clear(self) -> None:
+        """Remove a bar that counts nothing."""
+        if self._bar is not None and not self._total:
+            self._bars.remove_task(self._bar)
+            self._bar = None
+
+    def at(self, done: int, total: int) -> None:
+        """Take an old callback."""
+        if total != self._total:
+            self.start(total)
+        self.advance(done - self._done)
+
     def count(self, total: int, text: str | None = None) -> Callable[[], None]:
-        """What to call after each of so many things. A second count is a bar of its own."""
-        bar, done = Bar(text or self._text, self._bars, self._lines), 0
-        bar.at(0, total)
+        """Take an old callback."""
+        self.start(total, text or "")
+        return self.advance
 
-        def tick() -> None:
-            nonlocal done
-            done += 1
-            bar.at(done, total)
+    def _describe(self) -> str:
+        if not self._total:
+            return self._status
+        count = f"{self._name} {self._done} of {self._total}"
+        return f"{count}, {self._status}" if self._status else count
 
-        return tick
+    def _update(self) -> None:
+        if self._bar is None:
+            self._bar = self._bars.add_task("", total=None)
+        self._bars.update(self._bar, completed=self._done, description=self._describe())
 
 
 @contextmanager
-def bar(text: str, *, lines: bool = True) -> Iterator[Bar]:
-    """A bar on stderr. `lines`: where there is no terminal it says now and then how far it is."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-    from rich.progress import TimeRemainingColumn as TimeLeftColumn
+def show_progress(task: str, status: str = "", *, lines: bool = True) -> Iterator[ProgressBar]:
+    """Show a bar on stderr while the block runs.
+
+    Where there is no terminal, `lines` allows a line now and then.
+    """
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     columns = [
-        TextColumn("{task.description} {task.completed} of {task.total}", markup=False),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=None),
         TimeElapsedColumn(),
-        TimeLeftColumn(elapsed_when_finished=True),
+        TimeRemainingColumn(elapsed_when_finished=True),
     ]
-    screen, hidden = console(err=True), not sys.stderr.isatty()
+    is_first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun started
+    screen, hidden = console(err=True), not (sys.stderr.isatty() and is_first)
     with Progress(
         *columns, console=screen, speed_estimate_period=SPEED_SECONDS, disable=hidden
     ) as bars:
-        yield Bar(text, bars, lines)
+        bar = ProgressBar(task, bars, lines)
+        if status:
+            bar.status(status)
+        try:
+            yield bar
+        finally:
+            bar.clear()

@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 from reconet.cli import main
-from reconet.cli.common import parse_amount
+from reconet.cli.arguments import parse_amount
 from reconet.data.images.draw import overlay
 from reconet.errors import RecipeError
 from reconet.inference.predictor import Predictor

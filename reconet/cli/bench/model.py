@@ -1,0 +1,75 @@
+"""reconet bench model."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reconet.cli.arguments import (
+    BackboneOption,
+    ContextOption,
+    JsonOption,
+    RoundsOption,
+    SizeOption,
+    parse_size,
+)
+from reconet.cli.output import print_result, show_progress
+
+OptionalRunArgument = Annotated[
+    Path | None,
+    typer.Argument(metavar="[RUN]", help="A run, by default RecoNet with random weights."),
+]
+WayOption = Annotated[
+    list[str] | None,
+    typer.Option("--way", metavar="NAME", help="Only this way beside eager fp32. May be repeated."),
+]
+ThreadsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--threads", metavar="N", min=1, help="Threads of every runtime, by default torch's."
+    ),
+]
+
+
+def model(
+    run: OptionalRunArgument = None,
+    size: SizeOption = "512x512",
+    backbone: BackboneOption = "resnet50",
+    rounds: RoundsOption = 5,
+    way: WayOption = None,
+    context: ContextOption = None,
+    threads: ThreadsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare all ways to run a network.
+
+    The ways are: eager, Predictor, bf16, compiled, ONNX Runtime, and OpenVINO in fp32, bf16 and
+    int8. All take turns. The table shows images a second, the ratio to eager fp32, and the part of
+    pixels with the same label as in eager fp32. --backbone is for networks without a run. --context
+    adds other methods on the same backbone, and "all" adds all.
+
+    \b
+    Examples:
+      reconet bench model runs/first --size 128
+      reconet bench model --way "OpenVINO int8" --rounds 9 --json
+      reconet bench model runs/voc --context danet --context pspnet
+    """
+    import torch
+
+    from reconet.bench.model import bench_model, untrained_network
+    from reconet.cli.tables.bench import model_table
+    from reconet.models.context import CONTEXTS
+    from reconet.models.trained import load_trained
+
+    pixels = parse_size(size)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    trained = load_trained(run) if run is not None else untrained_network(backbone)
+    others = list(CONTEXTS) if context == ["all"] else context or []
+    with show_progress("bench", "measuring, takes some minutes ..."):
+        results = bench_model(trained, size=pixels, rounds=rounds, ways=way, contexts=others)
+    count = torch.get_num_threads()
+    title = f"{trained.info.recipe.model.backbone}, one image of {size}, {count} thread(s)"
+    values = {"size": list(pixels), "threads": count, "ways": [asdict(r) for r in results]}
+    print_result(values, [model_table(title, results)], as_json)

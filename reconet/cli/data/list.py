@@ -1,0 +1,31 @@
+"""reconet data list."""
+
+from reconet.cli.arguments import JsonOption
+from reconet.cli.output import print_result
+
+
+def list_(as_json: JsonOption = False) -> None:
+    """List the datasets: classes, images, licence, and where to get them.
+
+    \b
+    Examples:
+      reconet data list
+      reconet data list --json
+    """
+    from reconet.cli.tables.data import dataset_table
+    from reconet.data import DATASETS
+
+    infos = {name: kind.info for name, kind in DATASETS.items()}
+    values = {
+        name: {
+            "title": info.title,
+            "classes": list(info.classes),
+            "splits": dict(info.splits),
+            "licence": info.licence,
+            "source": info.source,
+            "layout": list(info.layout),
+            "prepare": DATASETS[name].prepare is not None,
+        }
+        for name, info in infos.items()
+    }
+    print_result(values, [dataset_table(infos)], as_json)

@@ -1,0 +1,56 @@
+"""reconet data prepare."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reconet.cli.arguments import DatasetArgument, DatasetRootOption, JsonOption, WorkersOption
+from reconet.cli.output import print_json, show_progress
+
+SourceOption = Annotated[
+    Path | None,
+    typer.Option("--source", metavar="DIR", help="Files to convert, if they are not in the root."),
+]
+
+
+def prepare(
+    dataset: DatasetArgument,
+    root: DatasetRootOption = None,
+    source: SourceOption = None,
+    workers: WorkersOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Convert the files of a dataset that needs it, once.
+
+    Run the command again to resume.
+
+    \b
+    voc12     SBD .mat files and VOC masks -> SegmentationClassAug and the trainaug list
+    pcontext  .mat files or the json of the detail API -> mask PNGs
+    coco      instances json -> mask PNGs with the classes of VOC
+
+    \b
+    Examples:
+      reconet data prepare voc12 --root /data/voc --source /data/benchmark_RELEASE
+      reconet data prepare coco --root /data/coco --workers 8
+    """
+    from reconet.data import DATASETS, prepare_dataset
+
+    with show_progress("prepare") as progress:
+        prepared = prepare_dataset(
+            dataset, root, source=source, workers=workers, progress=progress.at
+        )
+    official = DATASETS[dataset].info.splits
+    if as_json:
+        splits = {
+            split: {"images": count, "official": official.get(split)}
+            for split, count in prepared.counts.items()
+        }
+        print_json({"written": prepared.done, "already_there": prepared.skipped, "splits": splits})
+        return
+    print(f"{dataset}: {prepared.done} files written, {prepared.skipped} were there already")
+    for split, count in prepared.counts.items():
+        known = official.get(split)
+        remark = "" if known in {None, count} else f" (officially {known})"
+        print(f"  {split}: {count} images{remark}")

@@ -1,0 +1,72 @@
+"""reconet evaluate."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reconet.cli.arguments import (
+    DeviceOption,
+    FlipOption,
+    JsonOption,
+    ModeOption,
+    NetworkArgument,
+    RelativeToOption,
+    RootOption,
+    ScalesOption,
+    eval_settings,
+)
+from reconet.cli.output import print_result, show_progress
+
+SplitOption = Annotated[
+    str | None,
+    typer.Option("--split", metavar="NAME", help="Split to score, by default that of the recipe."),
+]
+SubmitOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--submit", metavar="DIR", help="Also write predictions for the dataset's test server."
+    ),
+]
+
+
+def evaluate(
+    run: NetworkArgument,
+    split: SplitOption = None,
+    scales: ScalesOption = None,
+    flip: FlipOption = None,
+    mode: ModeOption = None,
+    relative_to: RelativeToOption = None,
+    submit: SubmitOption = None,
+    root: RootOption = None,
+    device: DeviceOption = "auto",
+    as_json: JsonOption = False,
+) -> None:
+    """Score a network: mIoU, accuracies, and the IoU of each class.
+
+    By default the network sees images as its recipe says. The scores are printed with the protocol.
+
+    \b
+    Examples:
+      reconet evaluate runs/first
+      reconet evaluate runs/first --scales 0.75,1,1.25 --flip
+      reconet evaluate runs/voc --split test --submit upload
+      torchrun --nproc-per-node 8 -m reconet evaluate runs/voc --json
+    """
+    settings = eval_settings(scales, flip, mode, relative_to)
+    from reconet import evaluation
+    from reconet.cli.tables.evaluate import score_tables
+    from reconet.recipes.overrides import apply_overrides
+
+    with show_progress("evaluate") as progress:
+        result = evaluation.evaluate(
+            run,
+            split=split,
+            root=root,
+            device=device,
+            change=lambda recipe: apply_overrides(recipe, settings),
+            submit=submit,
+            progress=progress,
+        )
+    if result is not None:  # of many processes, one has the result
+        print_result(result.as_dict(), score_tables(result), as_json)

@@ -1,0 +1,179 @@
+"""The table of verbs, and the entry point of the command line."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import typer
+
+from reconet import __version__
+from reconet.cli.bench import BENCH_VERBS
+from reconet.cli.cost import cost
+from reconet.cli.data import DATA_VERBS
+from reconet.cli.evaluate import evaluate
+from reconet.cli.explain import explain
+from reconet.cli.export import export
+from reconet.cli.predict import predict
+from reconet.cli.prune import prune
+from reconet.cli.recipes import recipes
+from reconet.cli.report import report
+from reconet.cli.serve import serve
+from reconet.cli.share import share
+from reconet.cli.show import show
+from reconet.cli.study import study
+from reconet.cli.train import train
+from reconet.errors import OtherProcessError, ReconetError, is_out_of_memory
+
+Verb = Callable[..., None]
+
+VERBS: dict[str, Verb] = {
+    "recipes": recipes,
+    "show": show,
+    "train": train,
+    "evaluate": evaluate,
+    "predict": predict,
+    "report": report,
+    "explain": explain,
+    "prune": prune,
+    "serve": serve,
+    "study": study,
+    "cost": cost,
+    "export": export,
+    "share": share,
+}
+GROUPS: dict[str, tuple[str, dict[str, Verb]]] = {
+    "data": ("List datasets, prepare them, and check them for mistakes.", DATA_VERBS),
+    "bench": ("Measure speed and memory, side by side in one run.", BENCH_VERBS),
+}
+RENAMED_OPTIONS = {  # of 0.1 -> now
+    "--pictures": "--images",
+    "--model": "--context",
+    "--core": "--context",
+    "--repeats": "--rounds",
+}
+USER_ERROR, INTERRUPTED = 2, 130  # exit codes
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a verb and return its exit code. Errors that a user can mend are one line on stderr."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = build_app()(args=arguments, prog_name="reconet", standalone_mode=False)
+        sys.stdout.flush()
+    except BaseException as error:  # each kind gets its exit code; unknown ones are raised again
+        return _handle_error(error)
+    return code if isinstance(code, int) else 0
+
+
+def build_app() -> typer.Typer:
+    """Build the Typer app from the tables of verbs."""
+    app = _new_typer()
+    app.callback()(_reconet)
+    for name, verb in VERBS.items():
+        app.command(name)(verb)
+    for name, (help_, verbs) in GROUPS.items():
+        group = _new_typer()
+        for verb_name, verb in verbs.items():
+            group.command(verb_name)(verb)
+        app.add_typer(group, name=name, help=help_)
+    return app
+
+
+def _new_typer() -> typer.Typer:
+    return typer.Typer(
+        add_completion=False,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"reconet {__version__}")
+        raise typer.Exit
+
+
+def _reconet(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Train and use networks for semantic segmentation.
+
+    \b
+    Start here:
+      reconet train scenes/reconet --out runs/first  # takes minutes, needs no download
+      reconet evaluate runs/first                    # scores of each class
+      reconet predict runs/first street.jpg          # segment your own images
+      reconet report runs/first                      # curves and images in one HTML file
+      reconet recipes                                # what else you can train
+      reconet show voc12/reconet_r101                # all settings of a recipe
+      reconet data list                              # datasets, and where to get them
+    """
+
+
+def _handle_error(error: BaseException) -> int:
+    """Print what the user should know and return the exit code, or raise a bug again."""
+    match error:
+        case OtherProcessError():  # the process where it happened prints it
+            return USER_ERROR
+        case ReconetError():
+            return _fail(str(error))
+        case KeyboardInterrupt() | typer.Abort():
+            print("reconet: interrupted", file=sys.stderr)
+            return INTERRUPTED
+        case BrokenPipeError():
+            _discard_stdout()  # `reconet show ... | head`: the reader has seen enough
+            return 0
+        case SystemExit():
+            return _exit_code(error)
+        case OSError():
+            return _fail_with_file(error)
+        case Exception() if hasattr(error, "format_message"):
+            return _fail_with_usage(error, error.format_message())
+        case Exception() if is_out_of_memory(error):
+            return _fail("not enough memory. Try a smaller size, batch or network.")
+    raise error
+
+
+def _exit_code(error: SystemExit) -> int:
+    # Typer ends with code 1 if the reader of a pipe is gone, and marks stdout with a wrapper.
+    if type(sys.stdout).__name__ == "PacifyFlushWrapper":
+        _discard_stdout()
+        return 0
+    return error.code if isinstance(error.code, int) else 1
+
+
+def _fail_with_file(error: OSError) -> int:
+    if error.filename is None:  # stdout itself: writing the rest must not fail again at exit
+        _discard_stdout()
+        return _fail(f"{error.strerror or error}.")
+    return _fail(f"{error.strerror or error}: {error.filename}.")
+
+
+def _fail_with_usage(error: Exception, message: str) -> int:
+    """Say what Typer found wrong. The classes of its errors are private."""
+    option = getattr(error, "option_name", None)
+    if option in RENAMED_OPTIONS:
+        return _fail(f"{option} is now called {RENAMED_OPTIONS[option]}.")
+    message = message.rstrip(".")
+    if message.startswith("Usage:"):  # no verb was given
+        print(message)
+        return USER_ERROR
+    return _fail(f"{message}{'' if message.endswith('?') else '.'} Try --help.")
+
+
+def _discard_stdout() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _fail(message: str) -> int:
+    text = " ".join(message.split()).encode(errors="backslashreplace").decode()
+    print(f"reconet: {text}", file=sys.stderr)
+    return USER_ERROR

@@ -1,0 +1,125 @@
+"""reconet predict."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from reconet.cli.arguments import (
+    DeviceOption,
+    FlipOption,
+    JsonOption,
+    ModeOption,
+    NetworkArgument,
+    PrecisionOption,
+    RelativeToOption,
+    ScalesOption,
+    eval_settings,
+    parse_amount,
+)
+from reconet.cli.output import print_note, print_result, show_progress
+
+if TYPE_CHECKING:
+    from reconet.inference.folder import Outcome
+
+LEAST_MEMORY = 2**26  # bytes: no network fits into less
+
+ImagesArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="IMAGE",
+        help="Files, folders (with all below), 'globs' in quotes, or @list.txt: a file with one "
+        "path per line (@- reads it from the standard input).",
+    ),
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        help="Folder to write, by default RUN/predictions, or predictions-<name> of an export.",
+    ),
+]
+OverlayOption = Annotated[
+    bool, typer.Option("--overlay/--no-overlay", help="Also write the image under its labels.")
+]
+ProbabilitiesOption = Annotated[
+    bool, typer.Option("--probabilities", help="Also write all probabilities, as .npz.")
+]
+OverwriteOption = Annotated[
+    bool,
+    typer.Option("--overwrite", help="Predict all again, and replace those of another network."),
+]
+MemoryOption = Annotated[
+    str,
+    typer.Option("--memory", metavar="SIZE", help="For scores and feature maps, e.g. 500MB."),
+]
+
+
+def predict(
+    run: NetworkArgument,
+    images: ImagesArgument,
+    out: OutOption = None,
+    overlay: OverlayOption = True,
+    probabilities: ProbabilitiesOption = False,
+    overwrite: OverwriteOption = False,
+    scales: ScalesOption = None,
+    flip: FlipOption = None,
+    mode: ModeOption = None,
+    relative_to: RelativeToOption = None,
+    memory: MemoryOption = "2GiB",
+    precision: PrecisionOption = "auto",
+    device: DeviceOption = "auto",
+    as_json: JsonOption = False,
+) -> None:
+    """Segment images: write a mask and an overlay of each.
+
+    Run the command again to resume: finished images are skipped. Broken files are listed at the
+    end, and the exit code is 1. Files that reconet did not write are never overwritten.
+
+    \b
+    Examples:
+      reconet predict runs/first street.jpg
+      reconet predict runs/first photos --out labelled --scales 0.75,1,1.25 --flip
+      reconet predict runs/voc 'shots/*/left.png' --probabilities --json
+      find photos -name '*.jpg' | reconet predict runs/first @- --out found
+      torchrun --nproc-per-node 8 -m reconet predict runs/voc photos
+    """
+    settings = eval_settings(scales, flip, mode, relative_to)
+    budget = parse_amount(memory, "--memory", LEAST_MEMORY)
+    from reconet.cli.tables.predict import prediction_tables
+    from reconet.inference.folder import Wanted, predict_files
+    from reconet.recipes.overrides import apply_overrides
+
+    with show_progress("predict") as progress:
+        outcome = predict_files(
+            run,
+            images,
+            out,
+            wanted=Wanted(overlay=overlay, probabilities=probabilities),
+            change=lambda recipe: apply_overrides(recipe, settings),
+            memory=budget,
+            device=device,
+            precision=precision,
+            overwrite=overwrite,
+            progress=progress.count,
+        )
+    if outcome is not None:  # of many processes, one has the result
+        print_result(outcome.as_dict(), prediction_tables(outcome), as_json)
+        _print_remarks(outcome)
+
+
+def _print_remarks(outcome: "Outcome") -> None:
+    """Print a line for each image with a note or an error. Exit with code 1 if any failed."""
+    for image in outcome.images:
+        source = image["source"]
+        name = source if source.isprintable() else repr(source)
+        if image.get("note") and image["status"] == "done":
+            print_note(f"{name}: {image['note']}")
+        if image["status"] == "failed":
+            reason = " ".join(image["error"].replace(source, name).split())
+            where = "" if name in reason else f"{name}: "
+            print(f"reconet: failed: {where}{reason}", file=sys.stderr)
+    if outcome.having("failed"):
+        raise typer.Exit(1)

@@ -1,0 +1,77 @@
+"""reconet show."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from reconet.cli.arguments import JsonOption, RecipeArgument, SetOption, resolve_recipe
+
+if TYPE_CHECKING:
+    from reconet.recipes.schema import Recipe
+
+OutOption = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE", help="Also write the recipe to this file.")
+]
+CheckOption = Annotated[
+    bool, typer.Option("--check", help="Also build the network and load its weights.")
+]
+
+
+def show(
+    recipe: RecipeArgument,
+    settings: SetOption = None,
+    out: OutOption = None,
+    check: CheckOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Print all settings of a recipe, in the form that --set takes.
+
+    \b
+    Examples:
+      reconet show voc12/reconet_r101
+      reconet show voc12/reconet_r101 --set model.rank=32 --set optim.lr=0.002
+      reconet show ade20k/reconet_r50 --set model.weights=resnet50s.safetensors --check
+      reconet show scenes/tiny --set train.epochs=2 --out short.json
+    """
+    from reconet.recipes.schema import list_settings
+    from reconet.recipes.storage import dump_recipe, write_recipe
+
+    resolved = resolve_recipe(recipe, settings)
+    if check:
+        print(f"# {_check_network(resolved)}", file=sys.stderr)
+    if out is not None:
+        write_recipe(resolved, out)
+        print(f"# written to {out}", file=sys.stderr)
+    if as_json:
+        print(dump_recipe(resolved))
+        return
+    lines = [
+        (f"{name}={_as_setting(value)}", about) for name, value, about in list_settings(resolved)
+    ]
+    width = min(48, max(len(setting) for setting, _ in lines))
+    for setting, about in lines:
+        print(f"{setting:<{width}}  # {about}")
+
+
+def _check_network(recipe: "Recipe") -> str:
+    """Build the network, load its weights, and describe them."""
+    from reconet.models.segmenter import build_model
+    from reconet.models.weights import load_backbone
+
+    model = build_model(recipe, num_classes=2, pretrained=False)
+    weights = recipe.model.weights
+    if weights is None:
+        return "the network builds"
+    loaded = load_backbone(model.backbone, weights)
+    return (
+        f"the network builds; {weights}: {len(loaded.loaded)} tensors fit, "
+        f"{len(loaded.ignored)} are not needed; the file does not say where the stride belongs "
+        f"(model.stride_on={recipe.model.stride_on})"
+    )
+
+
+def _as_setting(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

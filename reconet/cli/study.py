@@ -1,0 +1,170 @@
+"""reconet study."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from reconet.cli.arguments import DeviceOption, JsonOption, SetOption, resolve_recipe
+from reconet.cli.output import print_result, show_progress
+from reconet.errors import RecipeError
+
+if TYPE_CHECKING:
+    from reconet.study.result import StudyResult
+    from reconet.study.study import Plan
+
+FULL, QUICK = "scenes/study", "scenes/study_quick"
+
+StudyArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="[STUDY]", help="components, rank, contexts or attention."),
+]
+RecipeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe", metavar="RECIPE", help=f"Recipe to vary, by default {FULL} (a night)."
+    ),
+]
+SeedsOption = Annotated[
+    int | None,
+    typer.Option("--seeds", metavar="N", min=1, help="Trainings per variant, by default 1 to 5."),
+]
+VariantsOption = Annotated[
+    str | None,
+    typer.Option("--variants", metavar="A,B,...", help="Only these variants of --list."),
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", metavar="DIR", help="Folder to write, by default runs/study-<study>[-quick]."
+    ),
+]
+QuickOption = Annotated[
+    bool,
+    typer.Option("--quick", help=f"Minutes, not hours: {QUICK}, fewer variants and seeds."),
+]
+JobsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs", metavar="N", min=1, help="Trainings side by side, by default one per core or GPU."
+    ),
+]
+ListOption = Annotated[
+    bool, typer.Option("--list", help="List the studies, or the variants of one, and exit.")
+]
+MarkdownOption = Annotated[
+    bool, typer.Option("--markdown", help="Print Markdown instead of a table.")
+]
+
+
+def study(
+    name: StudyArgument = None,
+    recipe: RecipeOption = None,
+    settings: SetOption = None,
+    seeds: SeedsOption = None,
+    variants: VariantsOption = None,
+    out: OutOption = None,
+    quick: QuickOption = False,
+    jobs: JobsOption = None,
+    list_only: ListOption = False,
+    markdown: MarkdownOption = False,
+    device: DeviceOption = "auto",
+    as_json: JsonOption = False,
+) -> None:
+    """Train variants of a recipe with several seeds, and compare them.
+
+    Differences have 95 % intervals. Variants with the same seed see the same images in the same
+    order. Run the command again to resume: finished trainings are kept. The --out folder has the
+    table, the figures and report.html.
+
+    \b
+    Examples:
+      reconet study --list
+      reconet study components --list
+      reconet study components --quick
+      reconet study rank --variants r1,r16,r64 --seeds 5 --out runs/ranks
+      reconet study contexts --recipe voc12/reconet_r101 --set data.root=/data/voc
+    """
+    if markdown and as_json:
+        raise RecipeError("--markdown and --json exclude each other.")
+    if name is None:
+        _list_studies(list_only, as_json)
+        return
+    from reconet.study.study import default_jobs, make_plan
+
+    resolved = resolve_recipe(recipe or (QUICK if quick else FULL), settings)
+    names = _parse_variants(variants)
+    plan = make_plan(name, resolved, seeds=seeds, variants=names, quick=quick)
+    if list_only:
+        _list_variants(plan, as_json)
+        return
+    folder = out or Path("runs") / f"study-{name}{'-quick' if quick else ''}"
+    result = _run(plan, folder, jobs or default_jobs(), device)
+    _print_study(result, markdown, as_json)
+    print(f"report: {folder / 'report.html'}", file=sys.stderr)
+    if result.missing:
+        for line in result.missing:
+            print(f"reconet: {line}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def _run(plan: "Plan", folder: Path, jobs: int, device: str) -> "StudyResult":
+    from reconet.study.scheduler import Tell
+    from reconet.study.study import run_study
+
+    try:
+        # No lines about progress: the study prints a line about each training.
+        with show_progress("steps", lines=False) as progress:
+            tell = Tell(progress=progress.at, line=progress.note)
+            return run_study(plan, folder, jobs=jobs, device=device, tell=tell)
+    except KeyboardInterrupt:
+        print(f"stopped: {folder}; run the same command again to resume", file=sys.stderr)
+        raise
+
+
+def _print_study(result: "StudyResult", markdown: bool, as_json: bool) -> None:
+    from reconet.cli.tables.study import study_tables
+    from reconet.study.page import markdown as as_markdown
+    from reconet.study.result import as_dict
+
+    if markdown:
+        print(as_markdown(result))
+    else:
+        print_result(as_dict(result), study_tables(result), as_json)
+
+
+def _parse_variants(text: str | None) -> list[str] | None:
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise RecipeError(f"--variants takes names of `--list`, such as r1,r16, got {text!r}.")
+    return names
+
+
+def _list_variants(plan: "Plan", as_json: bool) -> None:
+    from reconet.cli.tables.study import variants_table
+
+    values = [{"name": v.name, "about": v.about, "set": v.settings} for v in plan.variants]
+    values_of_study = {"study": plan.study.name, "variants": values}
+    print_result(values_of_study, [variants_table(plan)], as_json)
+
+
+def _list_studies(wanted: bool, as_json: bool) -> None:
+    from reconet.cli.tables.study import studies_table
+    from reconet.study.variants import STUDIES
+
+    if not wanted:
+        raise RecipeError(f"name a study: {', '.join(STUDIES)}. See `reconet study --list`.")
+    values = [
+        {
+            "name": study.name,
+            "question": study.question,
+            "baseline": study.baseline,
+            "variants": [variant.name for variant in study.variants()],
+            "seeds": study.seeds,
+        }
+        for study in STUDIES.values()
+    ]
+    print_result({"studies": values}, [studies_table(STUDIES.values())], as_json)

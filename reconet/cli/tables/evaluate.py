@@ -1,0 +1,28 @@
+"""Tables of `reconet evaluate`."""
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from reconet.cli.tables.table import make_table
+from reconet.evaluation.benchmarks import LABELS
+from reconet.evaluation.evaluate import Evaluation
+
+
+def score_tables(result: Evaluation) -> list[RenderableType]:
+    """Return the IoU of each class, the scores, and the protocol that they depend on."""
+    parts: list[RenderableType] = []
+    title = f"{result.dataset} {result.split}, {result.images} images"
+    if result.figures:
+        classes = [[name, _percent(iou)] for name, iou in result.iou.items()]
+        known = [key for key in LABELS if key in result.figures]
+        scores = [[LABELS[key], _percent(result.figures[key])] for key in known]
+        parts.append(make_table("IoU of each class", ["class", "%"], classes))
+        parts.append(make_table(title, ["score", "%"], scores))
+    parts.append(Text(f"protocol: {result.protocol}"))
+    if result.submission is not None:
+        parts.append(Text(f"for the test server: {result.submission}"))
+    return parts
+
+
+def _percent(value: float) -> str:
+    return "absent" if value != value else f"{100 * value:.2f}"  # nan: no pixel of the class

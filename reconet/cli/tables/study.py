@@ -1,0 +1,40 @@
+"""Tables of `reconet study`."""
+
+import shlex
+from collections.abc import Iterable
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from reconet.cli.tables.table import make_table, make_text_table
+from reconet.study.result import HEAD, StudyResult, caption, conditions, table_rows
+from reconet.study.study import Plan
+from reconet.study.variants import Study
+
+
+def studies_table(studies: Iterable[Study]) -> Table:
+    columns = ["study", "question", "variants"]
+    rows = [[s.name, s.question, ", ".join(v.name for v in s.variants())] for s in studies]
+    table = make_text_table("Studies", columns, rows)
+    table.caption = "reconet study STUDY --list shows the settings of the variants"
+    return table
+
+
+def variants_table(plan: Plan) -> Table:
+    """Return the variants, with settings quoted for a shell."""
+    rows = [
+        [v.name, v.about, " ".join(f"--set {shlex.quote(s)}" for s in v.settings)]
+        for v in plan.variants
+    ]
+    table = make_text_table(plan.study.question, ["variant", "what it is", "settings"], rows)
+    table.caption = f"seeds {plan.seeds[0]} to {plan.seeds[-1]}; baseline {plan.study.baseline}"
+    return table
+
+
+def study_tables(result: StudyResult) -> list[RenderableType]:
+    """Return the rows, then the conditions that they were measured under."""
+    data = result.recipe.data
+    table = make_table(f"{result.study.question} {data.name}", HEAD, table_rows(result))
+    table.caption = "\n".join(caption(result))
+    return [table, *(Text(f"{name}: {value}") for name, value in conditions(result))]

@@ -1,0 +1,66 @@
+"""reconet train."""
+
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reconet.cli.arguments import DeviceOption, RecipeArgument, SetOption, resolve_recipe
+from reconet.cli.output import show_progress
+from reconet.errors import TrainingError
+
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", metavar="DIR", help="Run directory, by default runs/<recipe>-<date-time>."
+    ),
+]
+ResumeOption = Annotated[
+    bool, typer.Option("--resume", help="Resume from the last checkpoint, if there is one.")
+]
+
+
+def train(
+    recipe: RecipeArgument,
+    settings: SetOption = None,
+    out: OutOption = None,
+    resume: ResumeOption = False,
+    device: DeviceOption = "auto",
+) -> None:
+    """Train a network by a recipe.
+
+    Ctrl-C saves a checkpoint and stops. Run the command again with --resume to continue.
+
+    \b
+    Examples:
+      reconet train scenes/tiny --out runs/tiny
+      reconet train runs/tiny --resume
+      reconet train voc12/reconet_r50 --set data.root=/data/voc --out runs/voc
+      torchrun --nproc-per-node 8 -m reconet train voc12/reconet_r101 --out runs/voc
+    """
+    directory = out or _default_directory(recipe, resume)
+    resolved = resolve_recipe(recipe, settings)
+    from reconet.engine import run_training
+
+    with show_progress("train") as progress:
+        outcome = run_training(resolved, directory, resume=resume, device=device, progress=progress)
+    stopped_early = outcome.stopped_by is not None and not outcome.finished
+    if outcome.is_first:
+        where = f"{outcome.directory} at step {outcome.step} of {outcome.steps}"
+        end = f"stopped: {where}; resume with --resume" if stopped_early else f"finished: {where}"
+        print(end, file=sys.stderr)
+    if outcome.stopped_by is not None and stopped_early:
+        raise typer.Exit(128 + outcome.stopped_by)
+
+
+def _default_directory(recipe: str, resume: bool) -> Path:
+    from reconet.system.run_files import RECIPE
+
+    if resume and (Path(recipe) / RECIPE).is_file():
+        return Path(recipe)
+    if resume:
+        raise TrainingError("--resume needs a run directory: name it as RECIPE or by --out.")
+    name = Path(recipe).stem if recipe.endswith(".json") else recipe.strip("/").replace("/", "-")
+    return Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
