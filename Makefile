@@ -1,5 +1,16 @@
-# Every target sets up what it needs: a virtual environment in .venv with the pinned packages of
-# constraints.txt. It is made once, and again only when pyproject.toml or constraints.txt change.
+# Every target first sets up .venv with the pinned packages of constraints.txt. This happens once,
+# and again only when pyproject.toml or constraints.txt change.
+#
+#   make demo       train RecoNet on generated images, score it, draw the result: some minutes
+#   make test       the tests, without the slow ones
+#   make test-all   all tests
+#   make check      ruff, mypy, import direction, documentation
+#   make coverage   the lines that no test runs
+#   make audit      known holes in the pinned packages
+#   make bench      speed of the modules and of the data pipeline
+#   make docs       the generated parts of docs/
+#   make studies    the studies of docs/studies.md: an hour the first time
+#   make clean      remove .venv and caches
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
@@ -24,7 +35,7 @@ demo: $(READY)
 	@echo "Open runs/demo/report.html in a browser; what the attention does: runs/demo/explain/val-000003/explain.html; the images alone: runs/demo/predictions.png; the curves live: $(BIN)/tensorboard --logdir runs/demo"
 
 # Some tests open pages in a browser. As root on Debian, as in a container of continuous integration,
-# it is installed; elsewhere those tests say that there is none.
+# chromium is installed for them. Elsewhere, those tests are skipped if there is none.
 BROWSER := $(VENV)/.browser
 $(BROWSER): $(READY)
 	@command -v chromedriver > /dev/null || { test "$$(id -u)" = 0 && command -v apt-get > /dev/null && \
@@ -48,8 +59,8 @@ coverage: $(READY) $(BROWSER)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m "not slow" --cov reconet --cov-report term-missing:skip-covered \
 	  --cov-fail-under 90
 
-# Known holes in the packages that we pin. Where advisories cannot be had, because there is no network or
-# only a mirror of packages, pip-audit finds nothing: so it is first asked for a hole that everybody knows.
+# Without a network, or with only a mirror of packages, pip-audit can read no advisories and finds
+# nothing. So we first ask it for a hole that everybody knows.
 audit: $(READY)
 	@echo "jinja2==2.4.1" > $(VENV)/known-hole.txt
 	@$(BIN)/pip-audit --no-deps --disable-pip --requirement $(VENV)/known-hole.txt --format json 2> /dev/null | \
@@ -65,7 +76,7 @@ docs: $(READY)
 	@$(BIN)/python -m tools.make_scale
 	@$(BIN)/python -m tools.make_tour
 
-# An hour on two cores the first time; then only the page and its figures are made anew.
+# Takes an hour on two cores the first time. After that, only the page and its figures are written.
 studies: $(READY)
 	@for study in components rank contexts attention; do $(BIN)/reconet study $$study --quick || exit 1; done
 	@$(BIN)/python -m tools.make_studies

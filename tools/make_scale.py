@@ -1,9 +1,9 @@
-"""Writes the tables of docs/scale.md, from the recipes and counted MACs: `make docs`.
+"""Write the tables of docs/scale.md from the recipes and counted MACs: `make docs`.
 
-    hours = 3 x 2 x MACs of a crop x images seen / (GPUs x peak x utilisation) / 3600
+    hours = 3 x 2 x MACs of a crop x images seen / (GPUs x kept x peak x utilisation) / 3600
 
-Three: forward once, backward twice as much. Two: operations in a multiply-add. What is assumed,
-not measured, stands below in capitals and in the page.
+The 3 is one forward pass and a backward pass of twice the work. The 2 is for two operations in a
+multiply-add. The constants in capitals are assumed, not measured. The page states them too.
 """
 
 import re
@@ -18,7 +18,7 @@ from reconet.recipes import RECIPES
 from reconet.recipes.schema import Recipe
 
 PAGE = Path(__file__).parent.parent / "docs" / "scale.md"
-# Dense peaks of the vendor's data sheets, in operations a second.
+# Dense peaks from the vendor's data sheets, in operations per second.
 PEAKS = {
     "A100, TF32": 156e12,
     "A100, bf16": 312e12,
@@ -27,7 +27,7 @@ PEAKS = {
 }
 UTILISATION = 0.3
 COST_PER_HOUR = 2.0  # of one A100, in whatever currency
-KEPT = {1: 1.0, 8: 0.9, 64: 0.8}  # share of the speed of N GPUs that communication leaves
+KEPT = {1: 1.0, 8: 0.9, 64: 0.8}  # GPUs -> the share of their speed that communication leaves
 COCO_IMAGES = 90_000
 OWN_DATA = ("scenes", "folder")
 
@@ -55,7 +55,7 @@ def paper_table() -> str:
 
 
 def peak_table() -> str:
-    """The main recipe on other GPUs."""
+    """Return the hours of the main recipe on other GPUs."""
     recipe = RECIPES["voc12/reconet_r101"]()
     macs, seen = training_macs(recipe), images_seen(recipe)
     lines = ["| GPU | peak | 1 | 8 |", "|---|---|---|---|"]
@@ -70,7 +70,7 @@ def hours_of(macs: int, images: int, gpus: int, peak: float) -> float:
 
 
 def training_macs(recipe: Recipe) -> int:
-    """Of one crop, with the auxiliary head."""
+    """Count the MACs of one training crop, with the auxiliary head."""
     classes = len(DATASETS[recipe.data.name].info.classes)
     with torch.device("meta"):
         model = build_model(recipe, classes, pretrained=False)
@@ -87,7 +87,7 @@ def images_seen(recipe: Recipe) -> int:
 
 
 def page(text: str) -> str:
-    """The page with its tables made anew, between the two marks."""
+    """Replace the tables between the two marks."""
     pattern = re.compile(r"(<!-- tables -->\n).*?(<!-- end -->)", re.S)
     return pattern.sub(lambda m: m[1] + "\n" + tables() + "\n" + m[2], text)
 

@@ -1,9 +1,9 @@
-"""Puts finished studies into docs/studies.md: tables, conditions and figures. `make studies`.
+"""Write the tables, conditions and figures of docs/studies.md: `make studies`.
 
-A place for one is `<!-- study DIRECTORY -->` ... `<!-- end -->`, with the directory that the study
-was written to, e.g. runs/study-rank-quick. What stands between the marks is made anew; a study that
-is not on this machine stays as it is, or, if it never was there, says with which command to run it.
-The words around them are written by people.
+A study stands between `<!-- study DIRECTORY -->` and `<!-- end -->`. The directory is where the
+study was written, e.g. runs/study-rank-quick. If it is on this machine, the part between the marks
+is replaced. If not, the part stays as it is. An empty part gets the command that runs the study.
+People write the text around the marks.
 """
 
 import re
@@ -11,13 +11,13 @@ from pathlib import Path
 
 from reconet.study.page import markdown
 from reconet.study.plots import save
-from reconet.study.run import open_study
+from reconet.study.study import open_study
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "studies.md"
 PLACE = re.compile(r"(<!-- study (\S+) -->\n)(.*?)(<!-- end -->)", re.S)
 NOT_YET = "not run yet: "
-# How the directories study-NAME, study-NAME-quick and study-NAME-voc come to be.
+# The options that write the directories study-NAME, study-NAME-quick and study-NAME-voc.
 OPTIONS = {
     "": "",
     "quick": " --quick",
@@ -42,7 +42,7 @@ def _part(match: re.Match[str], root: Path) -> str:
 
 
 def command(directory: str) -> str:
-    """What makes the study of this directory."""
+    """Return the command that writes this directory."""
     _, name, *more = Path(directory).name.split("-")
     return f"reconet study {name}{OPTIONS[more[0] if more else '']}".format(directory=directory)
 

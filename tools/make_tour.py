@@ -1,7 +1,7 @@
-"""Puts into docs/tour.md the lines at which the named pieces of code stand: `make docs`.
+"""Write the line numbers of the code links in docs/tour.md: `make docs`.
 
-A link of the tour is [`name`](../reconet/file.py#L12), where name is a function, a class, a method
-(`Class.method`) or a constant of that file. A name that is gone is an error, not a wrong line.
+A link of the tour is [`name`](../reconet/file.py#L12). The name is a function, a class, a method
+(`Class.method`) or a constant of that file. A name that does not exist is an error.
 """
 
 import ast
@@ -13,6 +13,7 @@ LINK = re.compile(r"\[`([\w.]+)`\]\((\.\./reconet/[\w/]+\.py)(?:#L\d+)?\)")
 
 
 def page(text: str) -> str:
+    """Return the page with the line number of every link."""
     return LINK.sub(lambda match: f"[`{match[1]}`]({match[2]}#L{_line(match[2], match[1])})", text)
 
 
@@ -25,7 +26,7 @@ def _line(target: str, name: str) -> int:
 
 
 def find(tree: ast.Module, parts: list[str]) -> ast.stmt:
-    """The statement that defines a name, within a class if there are two parts."""
+    """Return the statement that defines a name, within a class if there are two parts."""
     first, *rest = parts
     node = next(node for node in tree.body if first in _names(node))
     for part in rest:

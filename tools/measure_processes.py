@@ -1,10 +1,10 @@
-"""How much of the speed of two processes the exchange of gradients leaves, on this machine.
+"""Measure how much speed the exchange of gradients between two processes costs on this machine.
 
     OMP_NUM_THREADS=1 .venv/bin/python -m tools.measure_processes
 
-Three trainings take turns, one thread for each process: one process alone; two that know nothing
-of each other, which is all that the machine can do; and two of one training, by torchrun.
-Efficiency is the third over the second. The same steps, as many images for each process.
+Three trainings take turns: one process alone; two that do not know each other, which is all that
+the machine can do; and two processes of one training, started by torchrun. Each process has one
+thread, and all have the same steps and images per step. Efficiency is the third over the second.
 """
 
 import os
@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from reconet.engine.rundir import read_log
+from reconet.engine.run_directory import read_log
 
 ROUNDS, STEPS, SHARE = 3, 40, 8
 SETTINGS = ["train.save_every=1000", "train.eval_every=1000", "train.log_every=5"]
@@ -35,7 +35,7 @@ def start(out: Path, processes: int) -> subprocess.Popen[bytes]:
 
 
 def speed(out: Path) -> float:
-    """Images a second; the first lines are of a machine that is still warming up."""
+    """Return images per second, without the first lines, when the machine is warming up."""
     lines = [line for line in read_log(out) if line["kind"] == "train"]
     return float(median(line["images_per_second"] for line in lines[2:]))
 

@@ -1,8 +1,8 @@
-"""The figures of docs/scenes.md: .venv/bin/python -m tools.measure_scenes
+"""Print the figures of docs/scenes.md: `.venv/bin/python -m tools.measure_scenes`.
 
-How common the classes are and how far a thing is from its evidence, in the first 200 images of
-seed 0; and how well a linear classifier tells a class by the look of the thing alone, and a fact by
-the part of the image that holds the evidence (as tests/data/scenes/test_generate.py demands).
+The first 200 images of seed 0 show how common each class is, and how far a thing is from its
+evidence. A linear classifier then tries to find a class by the look of the thing alone, and a fact
+by the part of the image that holds the evidence. tests/data/scenes/ demands the same.
 """
 
 import time
@@ -10,12 +10,12 @@ import time
 import cv2
 import numpy as np
 
-from reconet.data.scenes.generate import CLASSES, World, scene, world_of
+from reconet.data.scenes.generate import CLASSES, World, facts_of, scene
 from reconet.types import IGNORE
 from tests.data.scenes import test_generate as test
 
 IMAGES = 200
-# The fence is evidence by being absent too: there is no distance to that.
+# A missing fence is evidence too, but has no distance.
 EVIDENCE = {"night": ("ground", "house"), "town": ("mountain", "house"), "pasture": ("fence",)}
 
 
@@ -42,7 +42,7 @@ def far(drawn: list[test.Drawn], rule: test.Rule) -> None:
 
 def main() -> None:
     start = time.perf_counter()
-    drawn = [test.Drawn(*scene(0, i, test.SIZE), world_of(0, i)) for i in range(test.COUNT)]
+    drawn = [test.Drawn(*scene(0, i, test.SIZE), facts_of(0, i)) for i in range(test.COUNT)]
     print(f"{60 * test.COUNT / (time.perf_counter() - start):.0f} images a minute")
     common(drawn[:IMAGES])
     for rule in test.RULES:
