@@ -1,5 +1,8 @@
-"""Figures about attention, as PNG bytes. Every map has a colour scale of its own, and says its
-range: on one scale for all, most maps would be one colour."""
+"""Draw figures about attention, as PNG bytes.
+
+Every map has a colour scale of its own with its range over it. On one scale for all, most maps
+would be one colour.
+"""
 
 import math
 from collections.abc import Sequence
@@ -14,45 +17,44 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reconet.explain.ranks import SHARES, Anatomy, extent
+from reconet.explain.ranks import SHARES, RankAnalysis, value_range
 from reconet.types import Colour, Image
 
 HEAT, GATES, CHANGE = "magma", "viridis", "RdBu"
 COLOURS = ("#0b62c4", "#c8560a", "#12805c", "#9b2f8a", "#80650a", "#00768f", "#b3261e", "#5c5c66")
-MOST_LINES = 8  # of one plot
-KEY_WIDE, KEY_TALL = 1.7, 0.24  # inches of a colour with its name
+MOST_LINES = 8  # curves of one plot
+LEGEND_WIDTH, LEGEND_HEIGHT = 1.7, 0.24  # inches of a colour with its name
 MOST_NAMES = 60  # classes whose names fit beside a heat map
 
 
-class Cell(NamedTuple):
-    """One image of a figure: RGB, or a map that is drawn in colours of its own."""
+class Panel(NamedTuple):
+    """One image of a figure: RGB, or a map that is drawn on a colour scale of its own."""
 
     title: str
     content: Image | Tensor
     mark: tuple[float, float] | None = None  # a point in it: x, y as parts of width and height
 
 
-def grid(
-    cells: Sequence[Sequence[Cell | None]],
+def panel_grid(
+    panels: Sequence[Sequence[Panel | None]],
     shape: tuple[int, int],
-    key: Sequence[tuple[str, Colour]] = (),
+    legend: Sequence[tuple[str, Colour]] = (),
 ) -> bytes:
-    """Rows of images, all of the proportions of `shape` (height, width); below them a key of the
-    colours of labels."""
-    columns = max(len(row) for row in cells)
+    """Draw rows of panels, all of the proportions of `shape` (height, width), above a legend."""
+    columns = max(len(row) for row in panels)
     wide = 2.1 * min(1.6, max(0.6, shape[1] / shape[0]))
     tall = wide * shape[0] / shape[1] + 0.55
-    across = max(1, int(columns * wide / KEY_WIDE))
-    size = (columns * wide, len(cells) * tall + KEY_TALL * math.ceil(len(key) / across))
+    across = max(1, int(columns * wide / LEGEND_WIDTH))
+    size = (columns * wide, len(panels) * tall + LEGEND_HEIGHT * math.ceil(len(legend) / across))
     figure = Figure(figsize=size, dpi=130, layout="constrained")
-    all_axes = figure.subplots(len(cells), columns, squeeze=False)
-    for axes_row, row in zip(all_axes, cells, strict=True):
-        for axes, cell in zip(axes_row, [*row, *[None] * (columns - len(row))], strict=True):
+    all_axes = figure.subplots(len(panels), columns, squeeze=False)
+    for axes_row, row in zip(all_axes, panels, strict=True):
+        for axes, panel in zip(axes_row, [*row, *[None] * (columns - len(row))], strict=True):
             axes.set_axis_off()
-            if cell is not None:
-                _draw(axes, cell, shape)
-    if key:
-        patches = [_patch(name, colour) for name, colour in key]
+            if panel is not None:
+                _draw(axes, panel, shape)
+    if legend:
+        patches = [_patch(name, colour) for name, colour in legend]
         figure.legend(
             handles=patches, loc="outside lower center", ncols=across, fontsize=9, frameon=False
         )
@@ -64,16 +66,15 @@ def _patch(name: str, colour: Colour) -> Patch:
     return Patch(facecolor=face, edgecolor="#888888", label=_short(name))
 
 
-def _count_along(axes: Axes) -> None:
-    """There is no rank 2.5."""
+def _integer_ticks(axes: Axes) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def _draw(axes: Axes, cell: Cell, shape: tuple[int, int]) -> None:
-    title, content = cell.title, cell.content
+def _draw(axes: Axes, panel: Panel, shape: tuple[int, int]) -> None:
+    title, content = panel.title, panel.content
     place = (0, shape[1], shape[0], 0)  # whatever its resolution, a map covers the image
     if isinstance(content, Tensor):
-        low, high = extent(content)
+        low, high = value_range(content)
         values = content.cpu().numpy()
         axes.imshow(values, cmap=HEAT, interpolation="bilinear", extent=place)
         title = f"{title}\n{low:.3g} to {high:.3g}"
@@ -81,14 +82,14 @@ def _draw(axes: Axes, cell: Cell, shape: tuple[int, int]) -> None:
         axes.imshow(content, extent=place)
         title = f"{title}\n"
     axes.set_title(title, fontsize=11)
-    if cell.mark is not None:
-        x, y = cell.mark[0] * shape[1], cell.mark[1] * shape[0]
+    if panel.mark is not None:
+        x, y = panel.mark[0] * shape[1], panel.mark[1] * shape[0]
         axes.plot(x, y, "+", color="white", markersize=11, markeredgewidth=4)
         axes.plot(x, y, "+", color="black", markersize=9, markeredgewidth=1.5)
 
 
-def fragments(anatomy: Anatomy) -> bytes:
-    """v_c, v_h and v_w: those of the shown ranks as curves, those of all ranks as rows."""
+def fragments(analysis: RankAnalysis) -> bytes:
+    """Plot v_c, v_h and v_w: those of the shown ranks as curves, those of all ranks as rows."""
     figure = Figure(figsize=(12, 6), dpi=110, layout="constrained")
     all_axes = figure.subplots(2, 3, height_ratios=(1, 1.3))
     names = (
@@ -97,12 +98,12 @@ def fragments(anatomy: Anatomy) -> bytes:
         "columns, left to right: v_w",
     )
     image = None
-    for column, (name, gate_brn) in enumerate(zip(names, anatomy.factors[1:], strict=True)):
+    for column, (name, gate_brn) in enumerate(zip(names, analysis.factors[1:], strict=True)):
         gate_rn = gate_brn[0].cpu().numpy()
         above, below = all_axes[0, column], all_axes[1, column]
         # Channels have no order of their own: sorted, their curves can be told apart.
         curve_rn = -np.sort(-gate_rn, axis=1) if column == 0 else gate_rn
-        for number, one in enumerate(anatomy.shown[:MOST_LINES]):
+        for number, one in enumerate(analysis.shown[:MOST_LINES]):
             above.plot(curve_rn[one.rank], color=COLOURS[number], lw=1.2, label=f"rank {one.rank}")
         above.set(title=name, ylim=(0, 1), xlim=(0, max(1, gate_rn.shape[1] - 1)))
         above.grid(alpha=0.25)
@@ -112,33 +113,33 @@ def fragments(anatomy: Anatomy) -> bytes:
         below.set_ylabel("rank")
         below.yaxis.set_major_locator(MaxNLocator(integer=True))
         for axes in (above, below):
-            _count_along(axes)
+            _integer_ticks(axes)
     all_axes[0, 0].legend(fontsize=7, ncols=2)
     assert image is not None
     figure.colorbar(image, ax=all_axes[1, :], label="gate, 0 to 1", shrink=0.9)
     return _png(figure)
 
 
-def spectrum(anatomy: Anatomy) -> bytes:
-    """lambda, what the ranks carry together, and the singular values of the attention."""
+def spectrum(analysis: RankAnalysis) -> bytes:
+    """Plot lambda, what the ranks carry together, and the singular values of the attention."""
     figure = Figure(figsize=(12, 3.4), dpi=110, layout="constrained")
     left, middle, right = figure.subplots(1, 3)
-    weight_r = anatomy.factors.weight_r.sort(descending=True).values.cpu().numpy()
+    weight_r = analysis.factors.weight_r.sort(descending=True).values.cpu().numpy()
     rank = len(weight_r)
     _deviation(left, weight_r)
-    _cumulative(middle, anatomy)
-    singular_r = (anatomy.singular_r / anatomy.singular_r[0]).cpu().numpy()
+    _cumulative(middle, analysis)
+    singular_r = (analysis.singular_r / analysis.singular_r[0]).cpu().numpy()
     shown_r = np.maximum(singular_r, 1e-8)
     right.semilogy(range(1, rank + 1), shown_r, ".-", color=COLOURS[0], ms=4, lw=0.8)
     right.set(title="singular values of A over the first", xlabel="number")
     right.grid(alpha=0.25)
     for axes in (left, middle, right):
-        _count_along(axes)
+        _integer_ticks(axes)
     return _png(figure)
 
 
 def _deviation(axes: Axes, weight_r: NDArray[np.float32]) -> None:
-    """lambda differs little between ranks: bars from zero would all look equal."""
+    # Not from zero: lambda differs little between ranks, and all bars would look equal.
     mean = weight_r.mean()
     percent_r = 100 * (weight_r / mean - 1)
     axes.bar(range(1, len(weight_r) + 1), percent_r, color=COLOURS[0], width=0.85)
@@ -150,8 +151,8 @@ def _deviation(axes: Axes, weight_r: NDArray[np.float32]) -> None:
     axes.legend(fontsize=8)
 
 
-def _cumulative(axes: Axes, anatomy: Anatomy) -> None:
-    sizes = {"sum of norms": anatomy.norm_r, "sum of squares": anatomy.norm_r.square()}
+def _cumulative(axes: Axes, analysis: RankAnalysis) -> None:
+    sizes = {"sum of norms": analysis.norm_r, "sum of squares": analysis.norm_r.square()}
     for number, (name, size_r) in enumerate(sizes.items()):
         total_r = size_r.sort(descending=True).values.cumsum(0).cpu().numpy()
         percent = np.concatenate([[0], 100 * total_r / total_r[-1]])
@@ -164,8 +165,10 @@ def _cumulative(axes: Axes, anatomy: Anatomy) -> None:
 
 
 def contributions(value_rk: Tensor, classes: Sequence[str]) -> bytes:
-    """Ranks across, classes down: what each class's score loses without each rank; and, since
-    ranks often do much the same, how each differs from the mean of all."""
+    """Plot what the score of each class (down) loses without each rank (across).
+
+    Ranks often do much the same, so a second plot shows how each differs from the mean of all.
+    """
     value_kr = value_rk.T.cpu().numpy()
     tall = 1.0 + min(12.0, 0.2 * len(classes))
     figure = Figure(figsize=(12, 2 * tall), dpi=110, layout="constrained")
@@ -175,12 +178,11 @@ def contributions(value_rk: Tensor, classes: Sequence[str]) -> bytes:
     rest_kr = value_kr - value_kr.mean(1, keepdims=True)
     _signed(below, rest_kr, classes, "the same, less the mean of all ranks")
     below.set_xlabel("rank")
-    _count_along(below)
+    _integer_ticks(below)
     return _png(figure)
 
 
 def _signed(axes: Axes, value_kr: NDArray[np.float32], classes: Sequence[str], title: str) -> None:
-    """Values of both signs on one scale around zero."""
     most = float(np.abs(value_kr).max()) or 1.0
     image = axes.imshow(
         value_kr, cmap=CHANGE, vmin=-most, vmax=most, aspect="auto", interpolation="nearest"
@@ -192,7 +194,7 @@ def _signed(axes: Axes, value_kr: NDArray[np.float32], classes: Sequence[str], t
 
 
 def bars(plots: Sequence[tuple[str, NDArray[np.float32]]]) -> bytes:
-    """Gates of channels or the like, each in its order, one plot below the other."""
+    """Plot gates of channels or the like, one plot below the other."""
     figure = Figure(figsize=(12, 2.3 * len(plots)), dpi=110, layout="constrained")
     all_axes = figure.subplots(len(plots), 1, squeeze=False)[:, 0]
     for axes, (name, value_n) in zip(all_axes, plots, strict=True):
@@ -200,11 +202,6 @@ def bars(plots: Sequence[tuple[str, NDArray[np.float32]]]) -> bytes:
         axes.set(title=name, ylim=(0, 1), xlim=(-0.5, len(value_n) - 0.5))
         axes.grid(alpha=0.25)
     return _png(figure)
-
-
-def in_rows(cells: Sequence[Cell], columns: int) -> list[list[Cell]]:
-    lines = math.ceil(len(cells) / columns)
-    return [list(cells[line * columns : (line + 1) * columns]) for line in range(lines)]
 
 
 def _short(name: str) -> str:

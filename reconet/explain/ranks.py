@@ -1,8 +1,8 @@
-"""What each rank is and does, in numbers. Pure: a look inside a network in, figures out.
+"""Measure what each rank is and does.
 
 How much of the attention a rank carries is the size of its rank-one tensor,
-|A_i| = lambda_i |c_i| |h_i| |w_i| (Frobenius). "n ranks carry 90 %" can be said in three ways, and
-all three are given:
+|A_i| = lambda_i |c_i| |h_i| |w_i| (Frobenius). "n ranks carry 90 %" has three meanings, and all
+three are given:
 
     norm      fewest ranks whose |A_i| sum to 90 % of the sum of all
     energy    the same with squares, |A_i|^2, where large ranks count for more
@@ -21,14 +21,14 @@ from torch import Tensor
 
 from reconet.errors import RecipeError
 from reconet.models.context.reconet import Factors
-from reconet.models.decompose import Inside
+from reconet.models.decompose import Decomposition
 from reconet.models.liveness import Liveness, liveness, singular_values
 
 SHARES = (0.9, 0.99)
 
 
 class Contributions(NamedTuple):
-    """What is lost without a rank: the network's answer minus its answer with the rank off."""
+    """The output of the network minus its output with a rank switched off."""
 
     logit_rk: Tensor  # mean over places of the class's score, relative to the mean of all classes
     probability_rk: Tensor  # mean over places of the class's probability
@@ -36,7 +36,7 @@ class Contributions(NamedTuple):
     places_k: Tensor  # how many places had its label; the map's places, not the image's pixels
 
 
-class Shown(NamedTuple):
+class RankMaps(NamedTuple):
     """A rank whose maps are drawn."""
 
     rank: int
@@ -48,8 +48,8 @@ class Shown(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Anatomy:
-    """All that is known of the ranks of one image."""
+class RankAnalysis:
+    """All that is measured of the ranks of one image."""
 
     factors: Factors
     norm_r: Tensor
@@ -58,22 +58,22 @@ class Anatomy:
     mean_x_hw: Tensor
     mean_attention_hw: Tensor
     contributions: Contributions
-    shown: tuple[Shown, ...]
+    shown: tuple[RankMaps, ...]
 
     def carried(self) -> dict[str, dict[str, int]]:
-        """How many ranks carry 90 and 99 % of the attention, by each of the three measures."""
+        """Count the ranks that carry 90 and 99 % of the attention, by three measures."""
         sizes = {
             "norm": self.norm_r,
             "energy": self.norm_r.square(),
             "singular": self.singular_r.square(),
         }
         return {
-            name: {f"{100 * share:g}": fewest(size_r, share) for share in SHARES}
+            name: {f"{100 * share:g}": count_to_reach(size_r, share) for share in SHARES}
             for name, size_r in sizes.items()
         }
 
     def as_dict(self, classes: tuple[str, ...]) -> dict[str, Any]:
-        """Plain values for JSON; of the maps only their ranges."""
+        """Return plain values for JSON. Of the maps only their ranges."""
         given = self.contributions
         return {
             "rank": len(self.norm_r),
@@ -87,8 +87,8 @@ class Anatomy:
                     "rank": one.rank,
                     "lambda": one.weight,
                     "share_of_norms": one.share,
-                    "heat_range": extent(one.heat_hw),
-                    "attention_range": extent(one.attention_hw),
+                    "heat_range": value_range(one.heat_hw),
+                    "attention_range": value_range(one.attention_hw),
                     "likeness_to_x": one.likeness,
                 }
                 for one in self.shown
@@ -103,36 +103,36 @@ class Anatomy:
         }
 
 
-def anatomy(inside: Inside, shown: tuple[int, ...]) -> Anatomy:
-    """Take the ranks of one image apart; the maps of the `shown` ones are kept."""
-    norm_r = norms(inside.factors)
-    mean_x_hw = inside.x_bchw[0].mean(0)
+def measure_ranks(parts: Decomposition, shown: tuple[int, ...]) -> RankAnalysis:
+    """Measure the ranks of one image, and keep the maps of the `shown` ones."""
+    norm_r = norms(parts.factors)
+    mean_x_hw = parts.x_bchw[0].mean(0)
 
-    def show(rank: int) -> Shown:
-        heat_hw = inside.heat(rank)
-        return Shown(
+    def maps(rank: int) -> RankMaps:
+        heat_hw = parts.heat(rank)
+        return RankMaps(
             rank=rank,
-            weight=inside.factors.weight_r[rank].item(),
+            weight=parts.factors.weight_r[rank].item(),
             share=(norm_r[rank] / norm_r.sum()).item(),
             heat_hw=heat_hw,
-            attention_hw=inside.attention_heat(rank),
+            attention_hw=parts.attention_heat(rank),
             likeness=likeness(heat_hw, mean_x_hw),
         )
 
-    return Anatomy(
-        factors=inside.factors,
+    return RankAnalysis(
+        factors=parts.factors,
         norm_r=norm_r,
-        singular_r=singular_values(inside.factors, "channel")[0],
-        liveness=liveness(inside.factors),
+        singular_r=singular_values(parts.factors, "channel")[0],
+        liveness=liveness(parts.factors),
         mean_x_hw=mean_x_hw,
-        mean_attention_hw=inside.attention()[0].mean(0),
-        contributions=contributions(inside),
-        shown=tuple(map(show, shown)),
+        mean_attention_hw=parts.attention()[0].mean(0),
+        contributions=contributions(parts),
+        shown=tuple(map(maps, shown)),
     )
 
 
-def chosen(weight_r: Tensor, text: str) -> tuple[int, ...]:
-    """Ranks from a text: "4" is the four of largest lambda, "3,17" are these, "7," is rank 7."""
+def choose_ranks(weight_r: Tensor, text: str) -> tuple[int, ...]:
+    """Parse ranks: "4" is the four of largest lambda, "3,17" are these, "7," is rank 7."""
     parts = [part.strip() for part in text.split(",")]
     numbers = [int(part) for part in parts if part.isdecimal()]
     rank = len(weight_r)
@@ -151,45 +151,45 @@ def chosen(weight_r: Tensor, text: str) -> tuple[int, ...]:
     return tuple(weight_r.argsort(descending=True, stable=True)[: numbers[0]].tolist())
 
 
-def in_a_line(anatomy: Anatomy) -> str:
-    """How much the attention does, for a terminal."""
-    alive = anatomy.liveness
+def liveness_line(analysis: RankAnalysis) -> str:
+    """Say in one line how much attention and lambda vary."""
+    alive = analysis.liveness
     return (
         f"attention varies by {100 * alive.attention_spread:.1f} % around its mean, effective rank "
         f"{alive.effective_rank:.2f}; lambda varies by {100 * alive.lambda_spread:.2g} % over "
-        f"{len(anatomy.norm_r)} ranks"
+        f"{len(analysis.norm_r)} ranks"
     )
 
 
 def norms(factors: Factors) -> Tensor:
-    """|A_i| of one image, norm_r: a rank-one tensor's norm is the product of its factors'."""
+    """Compute |A_i| of one image, norm_r, as the product of the norms of its factors."""
     lengths = [factor_brn[0].double().norm(dim=1) for factor_brn in factors[1:]]
     return factors.weight_r.double() * torch.stack(lengths).prod(0)
 
 
-def fewest(size_n: Tensor, share: float) -> int:
-    """How many of the largest make up a share of the sum."""
+def count_to_reach(size_n: Tensor, share: float) -> int:
+    """Count how many of the largest make up a share of the sum."""
     total_n = size_n.double().sort(descending=True).values.cumsum(0)
     # A share that is reached but for rounding is reached.
     return int((total_n < share * total_n[-1] * (1 - 1e-9)).sum()) + 1
 
 
-def contributions(inside: Inside) -> Contributions:
-    """Switch off each rank in turn: only the norm, ReLU and classifier are computed again."""
-    answers = inside.one_by_one()
-    whole_kn = next(answers)[0].flatten(1)
-    said_n = whole_kn.argmax(0)
-    places_k = torch.bincount(said_n, minlength=len(whole_kn))
+def contributions(parts: Decomposition) -> Contributions:
+    """Switch off each rank in turn. Only the norm, ReLU and classifier are computed again."""
+    logits = parts.leave_one_out()
+    whole_kn = next(logits)[0].flatten(1)
+    label_n = whole_kn.argmax(0)
+    places_k = torch.bincount(label_n, minlength=len(whole_kn))
     rows = []
-    for off_bkij in answers:
+    for off_bkij in logits:
         off_kn = off_bkij[0].flatten(1)
         change_kn = whole_kn - off_kn
-        other_n = off_kn.argmax(0) != said_n
+        changed_n = off_kn.argmax(0) != label_n
         rows.append(
             (
                 (change_kn - change_kn.mean(0)).mean(1),
                 (whole_kn.softmax(0) - off_kn.softmax(0)).mean(1),
-                torch.bincount(said_n[other_n], minlength=len(whole_kn)) / places_k.clamp(min=1),
+                torch.bincount(label_n[changed_n], minlength=len(whole_kn)) / places_k.clamp(min=1),
             )
         )
     logit_rk, probability_rk, changed_rk = (
@@ -199,19 +199,19 @@ def contributions(inside: Inside) -> Contributions:
 
 
 def strongest(value_rk: Tensor, most: int) -> list[tuple[int, int, float]]:
-    """The largest entries by size: (rank, class, value)."""
+    """List the entries of largest size: (rank, class, value)."""
     order = value_rk.abs().flatten().argsort(descending=True)[:most].tolist()
     pairs = [divmod(place, value_rk.shape[1]) for place in order]
     return [(rank, number, value_rk[rank, number].item()) for rank, number in pairs]
 
 
 def likeness(first_hw: Tensor, second_hw: Tensor) -> float:
-    """Correlation of two maps; 0 where one of them is constant."""
+    """Compute the correlation of two maps; 0 where one of them is constant."""
     first_n, second_n = (map_hw.flatten().double() for map_hw in (first_hw, second_hw))
     first_n, second_n = first_n - first_n.mean(), second_n - second_n.mean()
     size = first_n.norm() * second_n.norm()
     return (first_n @ second_n / size).item() if size > 0 else 0.0
 
 
-def extent(map_hw: Tensor) -> tuple[float, float]:
+def value_range(map_hw: Tensor) -> tuple[float, float]:
     return map_hw.min().item(), map_hw.max().item()

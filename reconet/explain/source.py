@@ -1,4 +1,4 @@
-"""The image to explain: a file, or one of the run's own dataset with its truth."""
+"""Find the image to explain: a file, or one of the run's dataset with its labels."""
 
 import re
 from pathlib import Path
@@ -8,28 +8,31 @@ from reconet.data import open_split
 from reconet.data.dataset import Dataset, has_labels
 from reconet.data.images.read import read_upright
 from reconet.errors import RecipeError
-from reconet.evaluation.evaluate import check_classes
+from reconet.evaluation import check_classes
 from reconet.recipes.schema import Recipe
 from reconet.types import Image, Label
 
 
-class Source(NamedTuple):
+class SourceImage(NamedTuple):
     name: str
     image_hwc: Image
-    truth_hw: Label | None
+    label_hw: Label | None
 
 
-def find(image: str, recipe: Recipe, classes: tuple[str, ...], root: Path | None) -> Source:
-    """A path, or SPLIT:NUMBER or SPLIT:NAME of the dataset that the network was trained on."""
+def find_image(
+    image: str, recipe: Recipe, classes: tuple[str, ...], root: Path | None
+) -> SourceImage:
+    """Read a file, or SPLIT:NUMBER or SPLIT:NAME of the dataset that the network was trained on."""
     path = Path(image).expanduser()
     split, colon, which = image.partition(":")
     if path.exists() or not colon:
-        return Source(path.stem or path.name, read_upright(path).image_hwc, None)
-    data = recipe.data
-    dataset = open_split(data, split, root)
+        return SourceImage(path.stem or path.name, read_upright(path).image_hwc, None)
+    dataset = open_split(recipe.data, split, root)
     check_classes(classes, dataset, "the network")
     sample = dataset[_index(dataset, which)]
-    return Source(sample.name, sample.image_hwc, sample.label_hw if has_labels(dataset) else None)
+    return SourceImage(
+        sample.name, sample.image_hwc, sample.label_hw if has_labels(dataset) else None
+    )
 
 
 def _index(dataset: Dataset, which: str) -> int:
@@ -45,5 +48,5 @@ def _index(dataset: Dataset, which: str) -> int:
 
 
 def folder_name(name: str) -> str:
-    """An image's name as one folder: datasets have names with slashes in them."""
+    """Turn the name of an image, which may have slashes, into the name of one folder."""
     return re.sub(r"[^\w.-]+", "_", name).strip("._") or "image"

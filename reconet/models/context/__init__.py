@@ -1,14 +1,18 @@
-"""Context modules, by the name that recipes use. Their contract is in base.py.
+"""Context modules, by the name that recipes use.
 
-To add one: write a file here, add one line below. tests/models/test_contract.py then checks its
-shapes, gradients, state and export; nothing else needs to know the new name.
+base.py             the contract: ContextModule and ContextInfo
+attention_maps.py   types for contexts that show their attention
+<name>.py           one method each, with all that is known about it in its ContextInfo
+
+To add one, write a file here and add one line to CONTEXTS. Nothing else needs to know the new name.
+tests/models/context/test_contract.py then checks it.
 """
 
 from reconet.models.context.a2net import A2Net
 from reconet.models.context.acfnet import ACFNet
 from reconet.models.context.apcnet import APCNet
 from reconet.models.context.asymmetric import Asymmetric
-from reconet.models.context.base import ContextModule
+from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.context.cbam import CBAM
 from reconet.models.context.ccnet import CCNet
 from reconet.models.context.cfnet import CFNet
@@ -27,6 +31,8 @@ from reconet.models.context.psanet import PSANet
 from reconet.models.context.pspnet import PSPNet
 from reconet.models.context.reconet import RecoNet
 from reconet.models.context.senet import SENet
+
+__all__ = ["CONTEXTS", "ContextInfo", "ContextModule"]
 
 CONTEXTS: dict[str, type[ContextModule]] = {
     "a2net": A2Net,

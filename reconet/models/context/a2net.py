@@ -1,16 +1,25 @@
-"""Double attention: Chen et al., "A^2-Nets: Double Attention Networks" (NeurIPS 2018).
-
-Each of k attention maps gathers one descriptor of the image, and each position takes its own
-mixture of the k descriptors.
-"""
+"""Double attention (A^2-Net)."""
 
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from reconet.models.context.base import ContextModule
+from reconet.models.context.attention_maps import AttentionMaps, RecordedPass, largest_maps
+from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn_relu
 from reconet.recipes.schema import Fraction
+
+INFO = ContextInfo(
+    title="Double attention",
+    paper='Chen et al., "A^2-Nets: Double Attention Networks", NeurIPS 2018',
+    idea="Each of k attention maps gathers one descriptor of the image, and each position takes "
+    "its own mixture of the k descriptors.",
+    options={
+        "features": "channels of a descriptor; by default a quarter of the map's, 128 of 512",
+        "maps": "attention maps; by default as many as `features`",
+        "dropout": "before the classifier",
+    },
+)
 
 
 class DoubleAttention(nn.Module):
@@ -33,14 +42,15 @@ class DoubleAttention(nn.Module):
 
 
 def mix(feature_bmn: Tensor, gather_bkn: Tensor, share_bkn: Tensor) -> Tensor:
-    """Descriptors first: k is far smaller than n, and nothing of size n x n exists."""
+    """Multiply A B^T V, descriptors first: k is far smaller than n, and no n x n tensor exists."""
     descriptor_bmk = feature_bmn @ gather_bkn.transpose(1, 2)
     return descriptor_bmk @ share_bkn
 
 
 class A2Net(ContextModule):
-    """c4 -> 3x3 -> double attention -> 3x3 -> dropout. The paper's block had no such head."""
+    """c4 -> 3x3 -> double attention -> 3x3 -> dropout. The paper's block has no head around it."""
 
+    info = INFO
     core: DoubleAttention
 
     def __init__(
@@ -52,7 +62,6 @@ class A2Net(ContextModule):
         maps: PositiveInt | None = None,
         dropout: Fraction = 0.1,
     ) -> None:
-        """`features` and `maps` are a quarter of the channels unless given: 128 of 512."""
         super().__init__(stages, num_classes=num_classes)
         channels = stages.c4.channels // 4
         quarter = max(1, channels // 4)
@@ -64,3 +73,16 @@ class A2Net(ContextModule):
 
     def forward(self, features: Features) -> Context:
         return Context(self.dropout(self.refine(self.core(self.reduce(features.c4)))), {})
+
+    def attention_maps(self, recorded: RecordedPass) -> AttentionMaps:
+        x_bchw = recorded.input_of(self.core)
+        gather_kn = self.core.gather(x_bchw)[0].flatten(1).softmax(1)
+        share_khw = self.core.distribute(x_bchw)[0].softmax(0)
+        gather_khw = gather_kn.view_as(share_khw)
+        description = (
+            "Where each descriptor is gathered, for the descriptors that positions take most of. "
+            "A map sums to 1. Each position takes its own mixture of all descriptors."
+        )
+        return AttentionMaps(
+            description, largest_maps("gathers", gather_khw, share_khw.mean((1, 2)))
+        )

@@ -1,8 +1,4 @@
-"""Attentional class features: Zhang et al., "ACFNet: Attentional Class Feature Network for Semantic
-Segmentation" (ICCV 2019).
-
-A coarse prediction gives each class the mean feature of its pixels, its centre, and each pixel gets
-the mixture of centres that its own coarse prediction names.
+"""Attentional class features (ACFNet).
 
 Dimensions: b batch, c channels, h rows, w columns, n = h * w, k classes.
 """
@@ -11,12 +7,27 @@ import torch
 from pydantic import NonNegativeFloat
 from torch import Tensor, nn
 
-from reconet.models.context.base import ContextModule
+from reconet.models.context.attention_maps import AttentionMaps, RecordedPass, largest_indices
+from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.head import classifier
 from reconet.models.layers import conv_bn_relu
 from reconet.models.losses import side_loss
 from reconet.recipes.schema import Fraction
+
+INFO = ContextInfo(
+    title="Attentional class features",
+    paper='Zhang et al., "ACFNet: Attentional Class Feature Network for Semantic Segmentation", '
+    "ICCV 2019",
+    idea="A coarse prediction gives each class the mean feature of its pixels, its centre, and "
+    "each pixel gets the mixture of centres that its own coarse prediction names.",
+    options={
+        "coarse_weight": "weight of the coarse prediction's loss",
+        "detach": "let the coarse prediction learn from its own loss only",
+        "class_dropout": "on the features that the class centres are made of",
+        "dropout": "before the classifier",
+    },
+)
 
 EPS = 1e-8  # a class without a pixel has the centre 0
 
@@ -24,8 +35,10 @@ EPS = 1e-8  # a class without a pixel has the centre 0
 class ACFNet(ContextModule):
     """c4 -> 3x3 -> f; [f, class features of f] -> 3x3 -> dropout.
 
-    The formula of the paper on the simplest base. (Public code takes raw scores for probabilities.)
+    This is the formula of the paper. Public code takes raw scores where it has probabilities.
     """
+
+    info = INFO
 
     def __init__(
         self,
@@ -37,7 +50,6 @@ class ACFNet(ContextModule):
         class_dropout: Fraction = 0.2,
         dropout: Fraction = 0.1,
     ) -> None:
-        """With `detach`, the coarse prediction learns from its own loss only."""
         super().__init__(stages, num_classes=num_classes)
         channels = stages.c4.channels // 4
         self.out_channels = channels
@@ -63,9 +75,20 @@ class ACFNet(ContextModule):
     def loss(self, extra: dict[str, Tensor], label_bhw: Tensor) -> Tensor:
         return self.coarse_weight * side_loss(extra["coarse"], label_bhw)
 
+    def attention_maps(self, recorded: RecordedPass) -> AttentionMaps:
+        coarse_bkhw = self.classify_coarse(recorded.input_of(self.classify_coarse))
+        probability_khw = coarse_bkhw[0].float().softmax(0)
+        order = largest_indices(probability_khw.mean((1, 2)))
+        maps = tuple((recorded.classes[index], probability_khw[index]) for index in order)
+        description = (
+            "The coarse probability of each class. It weights the pixels in the centre of the "
+            "class, and the centres in the mixture of each pixel."
+        )
+        return AttentionMaps(description, maps)
+
 
 def class_features(feature_bchw: Tensor, probability_bkhw: Tensor) -> Tensor:
-    """At every pixel the centres of the classes, weighted by its probabilities."""
+    """Mix the centres of the classes at every pixel by its probabilities."""
     probability_bkn = probability_bkhw.flatten(2)
     centre_bck = class_centres(feature_bchw.flatten(2), probability_bkn)
     attended_bcn = centre_bck @ probability_bkn.to(centre_bck.dtype)
@@ -73,6 +96,6 @@ def class_features(feature_bchw: Tensor, probability_bkhw: Tensor) -> Tensor:
 
 
 def class_centres(feature_bcn: Tensor, probability_bkn: Tensor) -> Tensor:
-    """Mean feature of each class, pixels weighted by their probability."""
+    """Average the features of each class, with pixels weighted by their probability."""
     share_bkn = probability_bkn / (EPS + probability_bkn.sum(dim=2, keepdim=True))
     return feature_bcn @ share_bkn.to(feature_bcn.dtype).transpose(1, 2)

@@ -1,26 +1,34 @@
-"""Adaptive pyramid context: He et al., "Adaptive Pyramid Context Network for Semantic Segmentation"
-(CVPR 2019).
-
-At several scales, every position takes from a grid of pooled regions as much of each as it finds
-fitting.
-"""
+"""Adaptive pyramid context (APCNet)."""
 
 import torch
 import torch.nn.functional as F
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from reconet.models.context.base import ContextModule
+from reconet.models.context.attention_maps import AttentionMaps, RecordedPass
+from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import ImagePooling, conv_bn_relu
 from reconet.recipes.schema import Fraction
+
+INFO = ContextInfo(
+    title="Adaptive pyramid context",
+    paper='He et al., "Adaptive Pyramid Context Network for Semantic Segmentation", CVPR 2019',
+    idea="At several scales, every position takes from a grid of pooled regions as much of each as "
+    "it finds fitting.",
+    options={
+        "scales": "regions along a side, one branch each",
+        "fusion": "add a 1x1 convolution to each branch",
+        "dropout": "before the classifier",
+    },
+)
 
 
 class AdaptiveContext(nn.Module):
     """ACM: every position takes from scale x scale regions as much as it finds fitting.
 
-    The affinities are independent sigmoids: they do not sum to one. They know the image as a
-    whole; the regions are pooled from the map before its reduction.
+    The affinities are independent sigmoids and do not sum to one. They also depend on the mean
+    over the image. The regions are pooled from the map before its reduction.
     """
 
     def __init__(self, channels_in: int, channels: int, scale: int, *, fusion: bool = True) -> None:
@@ -40,7 +48,7 @@ class AdaptiveContext(nn.Module):
         return y_bdhw
 
     def gather(self, x_bchw: Tensor, local_bdhw: Tensor) -> Tensor:
-        """sum_j affinity_j(h, w) * region_j."""
+        """Compute sum_j affinity_j(h, w) * region_j."""
         region_bdj = self.regions(F.adaptive_avg_pool2d(x_bchw, self.scale)).flatten(2)
         affinity_bjhw = self.affinity(local_bdhw + self.whole(local_bdhw)).sigmoid()
         gathered_bdhw: Tensor = (region_bdj @ affinity_bjhw.flatten(2)).view_as(local_bdhw)
@@ -48,7 +56,9 @@ class AdaptiveContext(nn.Module):
 
 
 class APCNet(ContextModule):
-    """[c4, its ACM at each of `scales`] -> 3x3 convolution -> dropout. It works on c4: no core."""
+    """[c4, its ACM at each of `scales`] -> 3x3 convolution -> dropout. No core: it works on c4."""
+
+    info = INFO
 
     def __init__(
         self,
@@ -72,3 +82,14 @@ class APCNet(ContextModule):
         c4 = features.c4
         all_bdhw = torch.cat([c4, *(branch(c4) for branch in self.branches)], dim=1)
         return Context(self.dropout(self.join(all_bdhw)), {})
+
+    def attention_maps(self, recorded: RecordedPass) -> AttentionMaps:
+        maps = []
+        for branch in self.branches:
+            assert isinstance(branch, AdaptiveContext)
+            affinity_jhw = branch.affinity(recorded.input_of(branch.affinity))[0].sigmoid()
+            row, column = recorded.cell_of_point(affinity_jhw.shape[1:])
+            size = (branch.scale, branch.scale)
+            maps.append((f"{size[0]} x {size[1]} regions", affinity_jhw[:, row, column].view(size)))
+        description = "How much the marked point takes of each pooled region: gates from 0 to 1."
+        return AttentionMaps(description, tuple(maps), from_point=True)

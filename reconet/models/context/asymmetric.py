@@ -1,9 +1,4 @@
-"""Asymmetric non-local: Zhu et al., "Asymmetric Non-local Neural Networks for Semantic
-Segmentation" (ICCV 2019).
-
-Non-local attention in which every position asks, but only a pyramid of pooled cells answers: 110 of
-them at scales 1, 3, 6 and 8, whatever the size of the map.
-"""
+"""Asymmetric non-local attention."""
 
 from collections.abc import Sequence
 
@@ -12,15 +7,25 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from reconet.models.attention import attend
-from reconet.models.context.base import ContextModule
+from reconet.models.context.attention_maps import AttentionMaps, RecordedPass, point_weights
+from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.recipes.schema import Fraction
+
+INFO = ContextInfo(
+    title="Asymmetric non-local",
+    paper='Zhu et al., "Asymmetric Non-local Neural Networks for Semantic Segmentation", ICCV 2019',
+    idea="Non-local attention in which every position asks, but only a pyramid of pooled cells "
+    "answers: 110 of them at scales 1, 3, 6 and 8, whatever the size of the map.",
+    stages=("c3", "c4"),
+    options={"dropout": "inside both blocks"},
+)
 
 SCALES = (1, 3, 6, 8)
 
 
 class PyramidAttention(nn.Module):
-    """Context of `high` drawn from the pooled cells of `low`; zero at the start of training."""
+    """Attention of `high` over the pooled cells of `low`. It starts training at zero."""
 
     def __init__(
         self,
@@ -32,7 +37,7 @@ class PyramidAttention(nn.Module):
         scales: Sequence[int | tuple[int, int]] = SCALES,
         shared: bool = False,
     ) -> None:
-        """With `shared`, low and high are the same map, and queries and keys the same features."""
+        # `shared`: low and high are the same map, and queries and keys the same features.
         super().__init__()
         self.scales = tuple(scales)
         self.query = _conv_bn(high, width, 1, nn.ReLU(inplace=True))
@@ -53,7 +58,7 @@ class PyramidAttention(nn.Module):
 
 
 def pyramid(map_bchw: Tensor, scales: Sequence[int | tuple[int, int]]) -> Tensor:
-    """The pooled cells of all scales, one after the other."""
+    """Join the pooled cells of all scales, one after the other: cells_bcm."""
     cells = [F.adaptive_avg_pool2d(map_bchw, scale).flatten(2) for scale in scales]
     return torch.cat(cells, dim=2)
 
@@ -89,8 +94,9 @@ class PyramidBlock(nn.Module):
 
 
 class Asymmetric(ContextModule):
-    """c3, c4 -> AFNB -> 3x3 -> APNB. The dropout is inside the blocks; the core is APNB."""
+    """c3, c4 -> AFNB -> 3x3 -> APNB. The core is APNB."""
 
+    info = INFO
     core: PyramidBlock
 
     def __init__(self, stages: Stages, *, num_classes: int, dropout: Fraction = 0.05) -> None:
@@ -106,8 +112,23 @@ class Asymmetric(ContextModule):
         fused_bchw = self.fusion(features.c3, features.c4)
         return Context(self.core(self.reduce(fused_bchw)), {})
 
+    def attention_maps(self, recorded: RecordedPass) -> AttentionMaps:
+        part = self.core.attention
+        query_bdhw = part.query(recorded.input_of(part))
+        row, column = recorded.cell_of_point(query_bdhw.shape[2:])
+        key_dm = pyramid(query_bdhw, part.scales)[0]  # of the core, queries and keys are the same
+        weight_m = point_weights(query_bdhw[0, :, row, column], key_dm)
+        sizes = [(s, s) if isinstance(s, int) else s for s in part.scales]
+        pieces = weight_m.split([height * width for height, width in sizes])
+        maps = tuple(
+            (f"{size[0]} x {size[1]} cells", piece_n.view(size))
+            for size, piece_n in zip(sizes, pieces, strict=True)
+        )
+        description = "Where the marked point looks among the pooled cells. All weights sum to 1."
+        return AttentionMaps(description, maps, from_point=True)
+
 
 def _conv_bn(channels_in: int, channels_out: int, kernel: int, *after: nn.Module) -> nn.Sequential:
-    """As released, the convolution has a bias although batch norm takes it away again."""
+    # As released, the convolution has a bias although batch norm cancels it.
     conv = nn.Conv2d(channels_in, channels_out, kernel, padding=kernel // 2)
     return nn.Sequential(conv, nn.BatchNorm2d(channels_out), *after)

@@ -1,21 +1,40 @@
-"""The contract of a context module: everything between backbone and classifier.
+"""The contract of a context: everything between backbone and classifier.
 
-So each method keeps its own published head, and all of them meet the same classifier.
+Each method keeps its own published head, and all of them meet the same classifier.
 """
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from reconet.models.context.attention_maps import AttentionMaps, RecordedPass
 from reconet.models.features import Context, Features, Stages
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextInfo:
+    """All that the rest of the package has to know about a context."""
+
+    title: str
+    paper: str  # 'Author et al., "Title", VENUE YEAR', or "" for a context without a paper
+    idea: str  # one sentence
+    stages: tuple[str, ...] = ("c4",)  # the maps of the backbone that it reads by default
+    reach: str = "whole map"  # what one position of the core's result depends on
+    not_in_onnx: str = ""  # why ONNX, and hence OpenVINO, cannot express it; "" if they can
+    options: Mapping[str, str] = field(default_factory=dict)  # name -> what it does, in one line
 
 
 class ContextModule(nn.Module):
     """Features c1..c4 -> Context. A subclass adds its own named, typed options to __init__.
 
     It works at any height and width, with one image in training, on CPU, in bf16, and under
-    torch.export. tests/models/test_contract.py checks all of that for every entry of CONTEXTS.
+    torch.export. tests/models/context/test_contract.py checks that for every entry of CONTEXTS.
     """
 
+    info: ClassVar[ContextInfo]
     out_channels: int
     core: nn.Module | None
 
@@ -30,8 +49,12 @@ class ContextModule(nn.Module):
         raise NotImplementedError
 
     def loss(self, extra: dict[str, Tensor], label_bhw: Tensor) -> Tensor:
-        """The method's own loss term on what its forward left in `extra`; nothing by default."""
+        """Return the method's own loss on what its forward left in `extra`. By default it is 0."""
         return torch.zeros((), device=label_bhw.device)
 
     def after_step(self) -> None:
-        """Called after every optimiser step, for state that moves without a gradient."""
+        """Update state that moves without a gradient. Called after every optimiser step."""
+
+    def attention_maps(self, recorded: RecordedPass) -> AttentionMaps | None:
+        """Return the attention of one image, to be drawn. By default there is none."""
+        return None

@@ -1,18 +1,26 @@
-"""Convolutional block attention: Woo et al., "CBAM: Convolutional Block Attention Module" (ECCV
-2018).
-
-Gates for the channels from what the image holds, then gates for the positions from their
-surroundings.
-"""
+"""Convolutional block attention (CBAM)."""
 
 import torch
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from reconet.models.context.base import ContextModule
+from reconet.models.context.attention_maps import AttentionMaps, RecordedPass
+from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn_relu
 from reconet.recipes.schema import Fraction
+
+INFO = ContextInfo(
+    title="Convolutional block attention",
+    paper='Woo et al., "CBAM: Convolutional Block Attention Module", ECCV 2018',
+    idea="Gates for the channels from what the image holds, then gates for the positions from "
+    "their surroundings.",
+    reach="channels, 7 x 7",
+    options={
+        "reduction": "divides the channels inside the channel gate",
+        "dropout": "before the classifier",
+    },
+)
 
 
 class CBAMBlock(nn.Module):
@@ -33,13 +41,13 @@ class CBAMBlock(nn.Module):
         return x_bchw * self.spatial_gate(x_bchw)
 
     def channel_gate(self, x_bchw: Tensor) -> Tensor:
-        """From mean and maximum over the image, by the same two layers."""
+        """Compute gate_bc from mean and maximum over the image, by the same two layers."""
         mean_bc, most_bc = x_bchw.mean(dim=(2, 3)), x_bchw.amax(dim=(2, 3))
         gate_bc: Tensor = (self.mlp(mean_bc) + self.mlp(most_bc)).sigmoid()
         return gate_bc
 
     def spatial_gate(self, x_bchw: Tensor) -> Tensor:
-        """From maximum and mean over the channels, in the authors' order."""
+        """Compute gate_b1hw from maximum and mean over the channels, in the authors' order."""
         most_b1hw = x_bchw.amax(dim=1, keepdim=True)
         mean_b1hw = x_bchw.mean(dim=1, keepdim=True)
         gate_b1hw: Tensor = self.spatial(torch.cat([most_b1hw, mean_b1hw], dim=1)).sigmoid()
@@ -49,6 +57,7 @@ class CBAMBlock(nn.Module):
 class CBAM(ContextModule):
     """c4 -> X -> CBAM block -> dropout."""
 
+    info = INFO
     core: CBAMBlock
 
     def __init__(
@@ -67,3 +76,13 @@ class CBAM(ContextModule):
 
     def forward(self, features: Features) -> Context:
         return Context(self.dropout(self.core(self.reduce(features.c4))), {})
+
+    def attention_maps(self, recorded: RecordedPass) -> AttentionMaps:
+        x_bchw = recorded.input_of(self.core)
+        channel_bc = self.core.channel_gate(x_bchw)
+        spatial_b1hw = self.core.spatial_gate(x_bchw * channel_bc[:, :, None, None])
+        return AttentionMaps(
+            "The gates of positions and of channels, from 0 to 1.",
+            maps=(("positions", spatial_b1hw[0, 0]),),
+            gates=(("channels", channel_bc[0]),),
+        )

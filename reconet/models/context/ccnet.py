@@ -1,18 +1,25 @@
-"""Criss-cross attention: Huang et al., "CCNet: Criss-Cross Attention for Semantic Segmentation"
-(ICCV 2019).
-
-Every position attends to the h + w - 1 positions of its own row and column; done twice with the
-same weights, it has heard of every other position.
-"""
+"""Criss-cross attention (CCNet)."""
 
 import torch
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from reconet.models.context.base import ContextModule
+from reconet.models.context.attention_maps import AttentionMaps, RecordedPass
+from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn
 from reconet.recipes.schema import Fraction
+
+INFO = ContextInfo(
+    title="Criss-cross attention",
+    paper='Huang et al., "CCNet: Criss-Cross Attention for Semantic Segmentation", ICCV 2019',
+    idea="Every position attends to the h + w - 1 positions of its own row and column, and after a "
+    "second pass with the same weights it has heard of every other position.",
+    options={
+        "recurrence": "passes of the attention, with the same weights",
+        "dropout": "before the classifier",
+    },
+)
 
 
 class CrissCrossAttention(nn.Module):
@@ -35,7 +42,7 @@ class CrissCrossAttention(nn.Module):
 
 
 def criss_cross(query_bdhw: Tensor, key_bdhw: Tensor, value_bchw: Tensor) -> Tensor:
-    """Attention along row and column; g and v are the rows and columns that answer."""
+    """Attend along row and column. g and v are the rows and columns that answer."""
     column_bhwg, row_bhwv = cross_weights(query_bdhw, key_bdhw)
     from_column_bwhc = column_bhwg.transpose(1, 2) @ value_bchw.permute(0, 3, 2, 1)
     from_row_bhwc = row_bhwv @ value_bchw.permute(0, 2, 3, 1)
@@ -46,7 +53,10 @@ def criss_cross(query_bdhw: Tensor, key_bdhw: Tensor, value_bchw: Tensor) -> Ten
 
 
 def cross_weights(query_bdhw: Tensor, key_bdhw: Tensor) -> tuple[Tensor, Tensor]:
-    """One softmax over column and row together. The position itself is in its row only."""
+    """Return weights for column and row, from one softmax over both.
+
+    The position itself counts in its row only.
+    """
     height = query_bdhw.shape[2]
     column_bwhg = query_bdhw.permute(0, 3, 2, 1) @ key_bdhw.permute(0, 3, 1, 2)
     row_bhwv = query_bdhw.permute(0, 2, 3, 1) @ key_bdhw.permute(0, 2, 1, 3)
@@ -59,6 +69,7 @@ def cross_weights(query_bdhw: Tensor, key_bdhw: Tensor) -> tuple[Tensor, Tensor]
 class CCNet(ContextModule):
     """c4 -> 3x3, RCCA, 3x3; with c4 -> 3x3 -> dropout. Leaky ReLU, as released."""
 
+    info = INFO
     core: CrissCrossAttention
 
     def __init__(
@@ -81,6 +92,22 @@ class CCNet(ContextModule):
     def forward(self, features: Features) -> Context:
         y_bchw = self.refine(self.core(self.reduce(features.c4)))
         return Context(self.dropout(self.fuse(torch.cat([features.c4, y_bchw], dim=1))), {})
+
+    def attention_maps(self, recorded: RecordedPass) -> AttentionMaps:
+        core, maps = self.core, []
+        for call in range(core.recurrence):
+            x_bchw = recorded.input_of(core.query, call)
+            column_bhwg, row_bhwv = cross_weights(core.query(x_bchw), core.key(x_bchw))
+            row, column = recorded.cell_of_point(x_bchw.shape[2:])
+            weight_hw = torch.zeros_like(x_bchw[0, 0])
+            weight_hw[:, column] += column_bhwg[0, row, column]
+            weight_hw[row, :] += row_bhwv[0, row, column]
+            maps.append((f"pass {call + 1}", weight_hw))
+        description = (
+            "Where the marked point looks along its row and column, in each pass. The weights of a "
+            f"pass sum to 1. The result is multiplied by gamma = {core.gamma.item():.3g}."
+        )
+        return AttentionMaps(description, tuple(maps), from_point=True)
 
 
 def _conv_bn_leaky(channels_in: int, channels_out: int) -> nn.Sequential:

@@ -1,11 +1,4 @@
-"""Co-occurrent features: Zhang et al., "Co-Occurrent Features in Semantic Segmentation" (CVPR
-2019).
-
-Multi-head attention of every position over the map pooled by two; beside it the mean of the
-image; both re-weighted by an encoding of what the image contains.
-
-In the form of the authors' public code.
-"""
+"""Co-occurrent features (CFNet), in the form of the authors' public code."""
 
 import torch
 import torch.nn.functional as F
@@ -13,11 +6,27 @@ from pydantic import NonNegativeFloat, PositiveInt
 from torch import Tensor, nn
 
 from reconet.models.attention import attend
-from reconet.models.context.base import ContextModule
+from reconet.models.context.attention_maps import AttentionMaps, RecordedPass
+from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.context.encnet import EncModule, Lateral, presence_loss
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import ImagePooling, conv_bn, conv_bn_relu
 from reconet.recipes.schema import Fraction
+
+INFO = ContextInfo(
+    title="Co-occurrent features",
+    paper='Zhang et al., "Co-Occurrent Features in Semantic Segmentation", CVPR 2019',
+    idea="Multi-head attention of every position over the map pooled by two, beside the mean of "
+    "the image, both re-weighted by an encoding of what the image contains.",
+    options={
+        "mixtures": "attentions that each head mixes",
+        "enc": "re-weight the channels by an encoding of the image, as in EncNet",
+        "se_weight": "weight of the loss on the classes that the encoding sees; 0 as released",
+        "lateral": "add c2 and c3, as in EncNet; off as released",
+        "attention_dropout": "on the weights of the attention",
+        "dropout": "before the classifier",
+    },
+)
 
 HEADS = 8
 
@@ -25,8 +34,8 @@ HEADS = 8
 class CoOccurrence(nn.Module):
     """ACF: x + BN(conv(attention of x over pooled x)), queries and keys by the same convolution.
 
-    With m mixtures, each head adds m attentions of a share of its channels each, weighted by what
-    the mean query says. (Dropout then takes other weights from each, not the same from all.)
+    With m mixtures, each head is a weighted sum of m attentions, each of a part of its channels.
+    The mean query decides the weights. Dropout acts on each of the m attentions by itself.
     """
 
     def __init__(self, channels: int, *, mixtures: int = 1, dropout: float = 0.1) -> None:
@@ -76,23 +85,19 @@ class CoOccurrence(nn.Module):
         return total.flatten(1, 2)
 
     def mixture_weights(self, query_bdhw: Tensor) -> Tensor:
-        """(b, heads, mixtures), summing to 1 over the mixtures."""
+        """Compute weight_bam of heads a and mixtures m. They sum to 1 over the mixtures."""
         mean_bad = query_bdhw.mean(dim=(2, 3)).unflatten(1, (HEADS, -1))
         return F.linear(mean_bad, self.mixture_md).softmax(dim=2)
 
     def _share(self, map_bd: Tensor, index: int) -> Tensor:
-        """The channels of one mixture, of every head."""
         by_mixture: Tensor = map_bd.unflatten(1, (HEADS, self.mixtures, -1))
         return by_mixture[:, :, index].flatten(1, 2)
 
 
 class CFNet(ContextModule):
-    """c4 -> 3x3 -> [global pooling, ACF] -> encoding (`enc`) -> dropout. The core is ACF.
+    """c4 -> 3x3 -> [global pooling, ACF] -> encoding (`enc`) -> dropout. The core is ACF."""
 
-    `lateral` and a loss on the classes that the encoding sees (`se_weight`) are as in EncNet; both
-    are off as released.
-    """
-
+    info = INFO
     core: CoOccurrence
 
     def __init__(
@@ -132,3 +137,24 @@ class CFNet(ContextModule):
         if not self.se_weight:
             return super().loss(extra, label_bhw)
         return self.se_weight * presence_loss(extra["presence_bk"], label_bhw)
+
+    def attention_maps(self, recorded: RecordedPass) -> AttentionMaps:
+        core = self.core
+        query_bdhw, key_bdhw = (
+            core.query_key(recorded.input_of(core.query_key, call)) for call in (0, 1)
+        )
+        row, column = recorded.cell_of_point(query_bdhw.shape[2:])
+        weight_jm = torch.ones(HEADS, 1, device=query_bdhw.device)
+        if core.mixtures > 1:
+            weight_jm = core.mixture_weights(query_bdhw)[0]
+        query_jmd = query_bdhw[0, :, row, column].view(HEADS, core.mixtures, -1)
+        key_jmdn = key_bdhw[0].flatten(1).unflatten(0, (HEADS, core.mixtures, -1))
+        energy_jmn = torch.einsum("jmd,jmdn->jmn", query_jmd, key_jmdn) * core.width**-0.5
+        weight_jn = (weight_jm[:, :, None] * energy_jmn.softmax(-1)).sum(1)
+        size = key_bdhw.shape[2:]
+        maps = [("mean of the heads", weight_jn.mean(0).view(size))]
+        maps += [(f"head {number}", one_n.view(size)) for number, one_n in enumerate(weight_jn)]
+        description = (
+            "Where each head of the marked point looks in the map pooled by two. Weights sum to 1."
+        )
+        return AttentionMaps(description, tuple(maps), from_point=True)

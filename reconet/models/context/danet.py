@@ -1,19 +1,26 @@
-"""Dual attention: Fu et al., "Dual Attention Network for Scene Segmentation" (CVPR 2019).
-
-In two branches, positions attend to positions (PAM) and channels to channels (CAM). Each has a
-classifier of its own in training, and their sum goes to the main one.
-"""
+"""Dual attention (DANet)."""
 
 import torch
 from torch import Tensor, nn
 
 from reconet.models.attention import attend
-from reconet.models.context.base import ContextModule
+from reconet.models.context.attention_maps import AttentionMaps, RecordedPass, point_weights
+from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.head import classifier
 from reconet.models.layers import conv_bn_relu, full_precision
 from reconet.models.losses import side_loss
 from reconet.recipes.schema import Fraction
+
+INFO = ContextInfo(
+    title="Dual attention",
+    paper='Fu et al., "Dual Attention Network for Scene Segmentation", CVPR 2019',
+    idea="In two branches, positions attend to positions (PAM) and channels to channels (CAM).",
+    options={
+        "paper_sign": "the printed sign of CAM, by which like channels weigh most",
+        "dropout": "before the classifier",
+    },
+)
 
 
 class PositionAttention(nn.Module):
@@ -37,7 +44,7 @@ class PositionAttention(nn.Module):
 class ChannelAttention(nn.Module):
     """CAM: x + gamma * A x with A_cd = softmax_d(-x_c . x_d): unlike channels weigh most.
 
-    That is what the authors trained; their paper prints the other sign (`paper_sign`).
+    This is what the authors trained. Their paper prints the other sign (`paper_sign`).
     """
 
     def __init__(self, *, paper_sign: bool = False) -> None:
@@ -58,8 +65,12 @@ class ChannelAttention(nn.Module):
 
 
 class DANet(ContextModule):
-    """c4 -> 3x3, PAM, 3x3; c4 -> 3x3, CAM, 3x3; their sum -> dropout. The core is PAM."""
+    """c4 -> 3x3, PAM, 3x3; c4 -> 3x3, CAM, 3x3; their sum -> dropout. The core is PAM.
 
+    In training each branch has a classifier of its own.
+    """
+
+    info = INFO
     core: PositionAttention
 
     def __init__(
@@ -94,5 +105,18 @@ class DANet(ContextModule):
         return Context(map_bchw, {"position": position_bkhw, "channel": channel_bkhw})
 
     def loss(self, extra: dict[str, Tensor], label_bhw: Tensor) -> Tensor:
-        """Both branches count as much as the main classifier."""
+        """Add the losses of both branches. Each counts as much as the main classifier."""
         return side_loss(extra["position"], label_bhw) + side_loss(extra["channel"], label_bhw)
+
+    def attention_maps(self, recorded: RecordedPass) -> AttentionMaps:
+        x_bchw = recorded.input_of(self.core)
+        query_dhw, key_dhw = self.core.query(x_bchw)[0], self.core.key(x_bchw)[0]
+        row, column = recorded.cell_of_point(query_dhw.shape[1:])
+        weight_n = point_weights(query_dhw[:, row, column], key_dhw.flatten(1), 1.0)
+        description = (
+            "Where the marked point looks in the position branch. Its weights sum to 1. The branch "
+            f"is multiplied by gamma = {self.core.gamma.item():.3g}, the channel branch by "
+            f"{self.channel.gamma.item():.3g}."
+        )
+        maps = (("where it looks", weight_n.view(key_dhw.shape[1:])),)
+        return AttentionMaps(description, maps, from_point=True)

@@ -1,22 +1,34 @@
-"""Atrous spatial pyramid pooling: Chen et al., "Rethinking Atrous Convolution for Semantic Image
-Segmentation" (arXiv 2017).
-
-Convolutions of several dilations, and the mean over the image, look at the same map side by side.
-"""
+"""Atrous spatial pyramid pooling (DeepLabV3)."""
 
 import torch
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from reconet.models.context.base import ContextModule
+from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import ImagePooling, conv_bn_relu
 from reconet.recipes.schema import Fraction
 
+INFO = ContextInfo(
+    title="Atrous spatial pyramid pooling",
+    paper='Chen et al., "Rethinking Atrous Convolution for Semantic Image Segmentation", '
+    "arXiv 2017",
+    idea="Convolutions of several dilations, and the mean over the image, look at the same map "
+    "side by side.",
+    options={
+        "rates": "dilations of the 3x3 convolutions; for output stride 16 take half of the default",
+        "last_3x3": "add the 3x3 convolution that most public versions have and the paper has not",
+        "dropout": "before the classifier",
+    },
+)
+
 
 class ASPP(nn.Module):
-    """A map seen at several distances at once: one 1x1 convolution, one dilated 3x3 convolution per
-    rate, and the mean over the image, joined by a 1x1 convolution."""
+    """A map seen at several distances at once, joined by a 1x1 convolution.
+
+    The branches are one 1x1 convolution, one dilated 3x3 convolution per rate, and the mean over
+    the image.
+    """
 
     def __init__(
         self,
@@ -45,7 +57,7 @@ class ASPP(nn.Module):
 def separable_conv(
     channels_in: int, channels_out: int, kernel: int, *, dilation: int = 1
 ) -> nn.Sequential:
-    """A convolution within each channel, then one across channels; norm and ReLU after both."""
+    """Build a convolution within each channel and one across channels, both with norm and ReLU."""
     return nn.Sequential(
         nn.Conv2d(
             channels_in,
@@ -63,11 +75,9 @@ def separable_conv(
 
 
 class DeepLabV3(ContextModule):
-    """c4 -> ASPP -> dropout. It works on c4: no core.
+    """c4 -> ASPP -> dropout. No core: it works on c4."""
 
-    The default rates are those of output stride 8; at stride 16 take half of them. `last_3x3` adds
-    the 3x3 convolution that most public versions have and the paper does not mention.
-    """
+    info = INFO
 
     def __init__(
         self,

@@ -1,8 +1,4 @@
-"""ASPP with a decoder: Chen et al., "Encoder-Decoder with Atrous Separable Convolution for Semantic
-Image Segmentation" (ECCV 2018).
-
-The result of DeepLabV3, enlarged, is refined together with features of the first stage.
-"""
+"""Atrous spatial pyramid pooling with a decoder (DeepLabV3+)."""
 
 from typing import Literal
 
@@ -10,20 +6,34 @@ import torch
 from pydantic import PositiveInt
 from torch import nn
 
-from reconet.models.context.base import ContextModule
+from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.context.deeplabv3 import ASPP, separable_conv
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn_relu, resize
 from reconet.recipes.schema import Fraction
 
+INFO = ContextInfo(
+    title="ASPP with a decoder",
+    paper='Chen et al., "Encoder-Decoder with Atrous Separable Convolution for Semantic Image '
+    'Segmentation", ECCV 2018',
+    idea="The result of DeepLabV3, enlarged, is refined together with features of the first stage.",
+    stages=("c1", "c4"),
+    options={
+        "rates": "dilations of the 3x3 convolutions; for output stride 16 take half of the default",
+        "decoder_convs": "3x3 convolutions of the decoder; the authors have 2, a public version 1",
+        "separable": "split every 3x3 convolution into one within and one across channels",
+        "dropout": "before the decoder",
+    },
+)
+
 
 class DeepLabV3Plus(ContextModule):
-    """[ASPP of c4 at c1's size, c1 with few channels] -> 3x3 convolutions. A map of c1's size: no
-    core.
+    """[ASPP of c4 at c1's size, c1 with few channels] -> 3x3 convolutions.
 
-    The default rates are those of output stride 8; at stride 16 take half of them. `separable`
-    splits every 3x3 convolution; `decoder_convs=1` is a public version, the authors have two.
+    No core: its result has the size of c1.
     """
+
+    info = INFO
 
     def __init__(
         self,

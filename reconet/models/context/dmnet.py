@@ -1,23 +1,32 @@
-"""Dynamic filters: He et al., "Dynamic Multi-Scale Filters for Semantic Segmentation" (ICCV 2019).
-
-The image, pooled to a few cells, becomes the filter that it is convolved with, at several sizes
-of filter.
-"""
+"""Dynamic multi-scale filters (DMNet)."""
 
 import torch
 import torch.nn.functional as F
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from reconet.models.context.base import ContextModule
+from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn_relu
 from reconet.recipes.schema import Fraction
 
+INFO = ContextInfo(
+    title="Dynamic filters",
+    paper='He et al., "Dynamic Multi-Scale Filters for Semantic Segmentation", ICCV 2019',
+    idea="The image, pooled to a few cells, becomes the filter that it is convolved with, at "
+    "several sizes of filter.",
+    not_in_onnx="each image has filters of its own: a convolution of as many groups as there are "
+    "images times channels, and ONNX wants that number fixed",
+    options={
+        "kernels": "sizes of the filters, one branch each",
+        "fusion": "add a 1x1 convolution to each branch; public versions leave it out",
+        "dropout": "before the classifier",
+    },
+)
+
 
 class DynamicFilter(nn.Module):
-    """DCM: an image pooled to kernel x kernel cells becomes the filter that it is convolved with,
-    channel by channel."""
+    """DCM: convolve an image with itself pooled to kernel x kernel cells, channel by channel."""
 
     def __init__(
         self, channels_in: int, channels: int, kernel: int, *, fusion: bool = False
@@ -39,8 +48,8 @@ class DynamicFilter(nn.Module):
 def filtered(x_bdhw: Tensor, filter_bdij: Tensor) -> Tensor:
     """Convolve every channel of every image with a filter of its own, at the same size.
 
-    One grouped convolution: images and channels are groups. Outside of the map is zero; an even
-    filter reaches one cell farther to the top and to the left.
+    This is one grouped convolution: each channel of each image is a group. Outside of the map is
+    zero. An even filter reaches one cell farther to the top and to the left.
     """
     (batch, channels, height, width), kernel = x_bdhw.shape, filter_bdij.shape[2]
     groups = batch * channels
@@ -54,10 +63,9 @@ def filtered(x_bdhw: Tensor, filter_bdij: Tensor) -> Tensor:
 
 
 class DMNet(ContextModule):
-    """[c4, filtered at each of `kernels`] -> 3x3 convolution -> dropout. It works on c4: no core.
+    """[c4, c4 filtered at each of `kernels`] -> 3x3 -> dropout. No core: it works on c4."""
 
-    `fusion` adds a 1x1 convolution to each branch; public versions leave it out.
-    """
+    info = INFO
 
     def __init__(
         self,

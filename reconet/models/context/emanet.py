@@ -1,8 +1,4 @@
-"""Expectation-maximisation attention: Li et al., "Expectation-Maximization Attention Networks for
-Semantic Segmentation" (ICCV 2019).
-
-Every position is rebuilt from k bases that a few steps of EM fit to the image. The fit starts
-from bases that are a running mean over training, not learned by gradient.
+"""Expectation-maximisation attention (EMANet).
 
 Dimensions: b batch, c channels, h rows, w columns, n = h * w positions, k bases.
 """
@@ -14,16 +10,34 @@ from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from reconet.models.attention import Product
-from reconet.models.context.base import ContextModule
+from reconet.models.context.attention_maps import AttentionMaps, RecordedPass, largest_maps
+from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn, conv_bn_relu, full_precision
 from reconet.recipes.schema import Fraction
+
+INFO = ContextInfo(
+    title="Expectation-maximisation attention",
+    paper='Li et al., "Expectation-Maximization Attention Networks for Semantic Segmentation", '
+    "ICCV 2019",
+    idea="Every position is rebuilt from k bases that a few steps of EM fit to the image.",
+    options={
+        "bases": "number of bases",
+        "iterations": "steps of EM",
+        "momentum": "weight of the old bases in their running mean",
+        "last_conv": "end in a 3x3 convolution to half the channels, as released",
+        "dropout": "before the classifier",
+    },
+)
 
 EPS = 1e-6
 
 
 class ExpectationMaximisation(nn.Module):
-    """EMAU: ReLU(x + BN(conv(ReLU(bases . responsibilities)))), after `iterations` steps of EM."""
+    """EMAU: ReLU(x + BN(conv(ReLU(bases . responsibilities)))), after `iterations` steps of EM.
+
+    The fit starts from bases that are a running mean over training, not learned by gradient.
+    """
 
     bases_ck: Tensor
     seen_ck: Tensor  # sum over the images of the current step of training
@@ -58,7 +72,7 @@ class ExpectationMaximisation(nn.Module):
         return F.relu(x_bchw + y_bchw)
 
     def fit(self, feature_bcn: Tensor) -> tuple[Tensor, Tensor]:
-        """The bases of each image, and each position's shares in the last but one."""
+        """Fit bases to each image. Return them with each position's shares in the last but one."""
         bases_bck = self.bases_ck.to(feature_bcn.dtype).expand(feature_bcn.shape[0], -1, -1)
         for _ in range(self.iterations):
             share_bnk = self.product(feature_bcn.transpose(1, 2), bases_bck).softmax(dim=2)
@@ -71,7 +85,7 @@ class ExpectationMaximisation(nn.Module):
     def update(self) -> None:
         """Mix the mean over all images of a step, of all processes, into the running bases.
 
-        Not normalised again, as released: the norms of the running bases fall below 1.
+        They are not normalised again, as released, so their norms fall below 1.
         """
         seen = torch.cat([self.seen_ck.flatten(), self.seen_images.view(1)])
         if dist.is_available() and dist.is_initialized():
@@ -87,6 +101,7 @@ class ExpectationMaximisation(nn.Module):
 class EMANet(ContextModule):
     """c4 -> 3x3 -> EMAU -> 3x3 to half the channels (`last_conv`) -> dropout."""
 
+    info = INFO
     core: ExpectationMaximisation
 
     def __init__(
@@ -100,9 +115,6 @@ class EMANet(ContextModule):
         last_conv: bool = True,
         dropout: Fraction = 0.1,
     ) -> None:
-        """`momentum` is the weight of the old bases. The paper's cost is without `last_conv`; the
-        released network has it.
-        """
         super().__init__(stages, num_classes=num_classes)
         channels = stages.c4.channels // 4
         self.out_channels = max(1, channels // 2) if last_conv else channels
@@ -118,3 +130,12 @@ class EMANet(ContextModule):
 
     def after_step(self) -> None:
         self.core.update()
+
+    def attention_maps(self, recorded: RecordedPass) -> AttentionMaps:
+        feature_bchw = self.core.project(recorded.input_of(self.core))
+        _, share_bnk = self.core.fit(feature_bchw.flatten(2).float())
+        share_khw = share_bnk[0].T.unflatten(1, feature_bchw.shape[2:])
+        description = (
+            "Each position's share in the bases that hold most of the image. Shares sum to 1."
+        )
+        return AttentionMaps(description, largest_maps("base", share_khw, share_khw.mean((1, 2))))

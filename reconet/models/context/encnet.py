@@ -1,7 +1,4 @@
-"""Context encoding: Zhang et al., "Context Encoding for Semantic Segmentation" (CVPR 2018).
-
-What the image adds up to, seen from a few learned codewords, gates the channels and has to tell
-which classes are there.
+"""Context encoding (EncNet).
 
 Dimensions: b batch, n positions, c channels, j codewords, k classes.
 """
@@ -11,17 +8,32 @@ import torch.nn.functional as F
 from pydantic import NonNegativeFloat, PositiveInt
 from torch import Tensor, nn
 
-from reconet.models.context.base import ContextModule
+from reconet.models.context.attention_maps import AttentionMaps, RecordedPass, largest_maps
+from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn_relu, full_precision, resize
 from reconet.recipes.schema import Fraction
 
+INFO = ContextInfo(
+    title="Context encoding",
+    paper='Zhang et al., "Context Encoding for Semantic Segmentation", CVPR 2018',
+    idea="The image, summed up as differences to a few learned codewords, gates the channels and "
+    "has to tell which classes are there.",
+    reach="channels only",
+    options={
+        "codes": "number of codewords",
+        "se_weight": "weight of the loss on the classes that the encoding sees",
+        "lateral": "add c2 and c3, as the authors do for Pascal data",
+        "dropout": "before the classifier",
+    },
+)
+
 
 class Encoding(nn.Module):
-    """What an image adds up to, as seen from each of a few learned codewords: bcn -> bjc.
+    """Sums of the differences between positions and each of a few learned codewords: bcn -> bjc.
 
-    Every position is shared out among the codewords by its distance to them, and each codeword
-    sums up the differences. The scales start negative (near is much) and are free afterwards.
+    Every position is shared out among the codewords by its distance to them. The scales start
+    negative, so that near codewords get most, and are free afterwards.
     """
 
     def __init__(self, channels: int, codes: int) -> None:
@@ -39,7 +51,7 @@ class Encoding(nn.Module):
             return sum_bjc - share_bjn.sum(dim=2, keepdim=True) * self.code_jc
 
     def square_distance(self, x_bcn: Tensor) -> Tensor:
-        """|x - code|^2 as |x|^2 - 2 x . code + |code|^2."""
+        """Compute |x - code|^2 as |x|^2 - 2 x . code + |code|^2."""
         length_b1n = x_bcn.square().sum(dim=1, keepdim=True)
         length_j1 = self.code_jc.square().sum(dim=1, keepdim=True)
         return length_b1n - 2 * (self.code_jc @ x_bcn) + length_j1
@@ -48,8 +60,8 @@ class Encoding(nn.Module):
 class EncModule(nn.Module):
     """Gate the channels of a map by its encoding: x -> ReLU(x + x * gate).
 
-    With `num_classes`, the encoding also says which classes are in the image; the scores go into
-    `extra`, if there is one, as "presence_bk". Without (None), that layer is left out.
+    With `num_classes`, the encoding also says which classes are in the image. The scores go into
+    `extra` as "presence_bk". With None, that layer is left out.
     """
 
     def __init__(self, channels: int, num_classes: int | None, codes: int = 32) -> None:
@@ -68,7 +80,7 @@ class EncModule(nn.Module):
         return F.relu(x_bchw + x_bchw * gate_bc[:, :, None, None])
 
     def encode(self, x_bchw: Tensor) -> Tensor:
-        """The image as one vector: the mean over codewords."""
+        """Return the image as one vector, code_bc: the mean over codewords."""
         code_bjc = self.encoding(self.project(x_bchw).flatten(2))
         # One norm per codeword, over images and channels. As a map, so that several processes
         # synchronise it like every other norm.
@@ -92,11 +104,9 @@ class Lateral(nn.Module):
 
 
 class EncNet(ContextModule):
-    """c4 -> X -> encoding -> dropout, with a loss on the classes that the encoding sees.
+    """c4 -> X -> encoding -> dropout, with a loss on the classes that the encoding sees."""
 
-    `lateral` adds c2 and c3, as the authors do for Pascal data.
-    """
-
+    info = INFO
     core: EncModule
 
     def __init__(
@@ -128,15 +138,31 @@ class EncNet(ContextModule):
     def loss(self, extra: dict[str, Tensor], label_bhw: Tensor) -> Tensor:
         return self.se_weight * presence_loss(extra["presence_bk"], label_bhw)
 
+    def attention_maps(self, recorded: RecordedPass) -> AttentionMaps:
+        core, encoding = self.core, self.core.encoding
+        x_bchw = recorded.input_of(core)
+        feature_bcn = recorded.input_of(encoding).float()
+        share_jn = (encoding.scale_j[:, None] * encoding.square_distance(feature_bcn)[0]).softmax(0)
+        share_jhw = share_jn.unflatten(1, x_bchw.shape[2:])
+        code_bc = core.encode(x_bchw)
+        gates = [("channels", core.gate(code_bc)[0].sigmoid())]
+        if core.presence is not None:
+            gates.append(("classes that the encoding expects", core.presence(code_bc)[0].sigmoid()))
+        return AttentionMaps(
+            "Each position's share in the codewords that hold most, and the gates of channels.",
+            maps=largest_maps("codeword", share_jhw, share_jhw.mean((1, 2))),
+            gates=tuple(gates),
+        )
+
 
 def presence_loss(logits_bk: Tensor, label_bhw: Tensor) -> Tensor:
-    """Is each class anywhere in the image? Mean over images and classes."""
+    """Score whether each class is anywhere in the image: the mean over images and classes."""
     target_bk = classes_present(label_bhw, logits_bk.shape[1])
     return F.binary_cross_entropy_with_logits(logits_bk.float(), target_bk)
 
 
 def classes_present(label_bhw: Tensor, num_classes: int) -> Tensor:
-    """1 where a class has at least one pixel; labels outside 0..k-1 are nobody's."""
+    """Return 1 where a class has at least one pixel. Labels outside 0..k-1 are ignored."""
     label_bn = label_bhw.flatten(1).long()
     known_bn = (label_bn >= 0) & (label_bn < num_classes)
     seen = torch.zeros(len(label_bn), num_classes + 1, device=label_bhw.device)

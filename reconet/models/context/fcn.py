@@ -1,19 +1,24 @@
-"""Fully convolutional head: Long et al., "Fully Convolutional Networks for Semantic Segmentation"
-(CVPR 2015).
-
-One 3x3 convolution and no context: the form that today's dilated backbones carry.
-"""
+"""Fully convolutional head (FCN), in the form that today's dilated backbones carry."""
 
 from torch import nn
 
-from reconet.models.context.base import ContextModule
+from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn_relu
 from reconet.recipes.schema import Fraction
 
+INFO = ContextInfo(
+    title="Fully convolutional head",
+    paper='Long et al., "Fully Convolutional Networks for Semantic Segmentation", CVPR 2015',
+    idea="One 3x3 convolution and no context.",
+    options={"dropout": "before the classifier"},
+)
+
 
 class FCN(ContextModule):
     """c4 -> 3x3 convolution to a quarter of the channels -> dropout."""
+
+    info = INFO
 
     def __init__(self, stages: Stages, *, num_classes: int, dropout: Fraction = 0.1) -> None:
         super().__init__(stages, num_classes=num_classes)

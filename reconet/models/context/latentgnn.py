@@ -1,8 +1,4 @@
-"""Latent graph: Zhang et al., "LatentGNN: Learning Efficient Non-local Relations for Visual
-Recognition" (ICML 2019).
-
-The positions of the map send their features to a few latent nodes, the nodes exchange them over a
-complete graph, and send them back: an n x n affinity of rank at most d, never written down.
+"""Latent graph (LatentGNN).
 
 Dimensions: b batch, c channels (fewer inside), h rows, w columns, n = h * w, d latent nodes.
 """
@@ -12,10 +8,32 @@ import torch.nn.functional as F
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from reconet.models.context.base import ContextModule
+from reconet.models.context.attention_maps import (
+    AttentionMaps,
+    NamedMap,
+    RecordedPass,
+    largest_maps,
+)
+from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn, conv_bn_relu
 from reconet.recipes.schema import Fraction
+
+INFO = ContextInfo(
+    title="Latent graph",
+    paper='Zhang et al., "LatentGNN: Learning Efficient Non-local Relations for Visual '
+    'Recognition", ICML 2019',
+    idea="The positions of the map send their features to a few latent nodes, the nodes exchange "
+    "them over a complete graph, and send them back: an n x n affinity of rank at most d, never "
+    "written down.",
+    options={
+        "nodes": "number of latent nodes",
+        "stride": "divides the channels inside the block",
+        "kernels": "graphs side by side",
+        "symmetric": "send and receive with the same weights",
+        "dropout": "before the classifier",
+    },
+)
 
 
 class LatentGraph(nn.Module):
@@ -34,7 +52,7 @@ class LatentGraph(nn.Module):
         return visible_bcn.view_as(sender_bchw)
 
     def weights(self, sender_bchw: Tensor, receiver_bchw: Tensor) -> tuple[Tensor, Tensor]:
-        """Between nodes and positions, both ways: the same ones in the symmetric form."""
+        """Compute weights between nodes and positions, for sending and for receiving."""
         send_bdn = self.send(sender_bchw).flatten(2)
         if self.receive is None:
             send_bdn = unit(send_bdn, dim=1)
@@ -44,13 +62,13 @@ class LatentGraph(nn.Module):
 
 
 def adjacency(latent_bdc: Tensor) -> Tensor:
-    """Between latent nodes: softmax of the cosine; each row sums to 1."""
+    """Compute weights between latent nodes: softmax of the cosine. Each row sums to 1."""
     unit_bdc = unit(latent_bdc, dim=2)
     return (unit_bdc @ unit_bdc.transpose(1, 2)).softmax(dim=2).to(latent_bdc.dtype)
 
 
 def unit(x: Tensor, *, dim: int) -> Tensor:
-    """Length 1 along `dim`, or 0 where there is nothing; half precision could not tell the two."""
+    """Scale to length 1 along `dim`, and leave zeros. Half precision could not tell the two."""
     return F.normalize(x.float(), dim=dim).to(x.dtype)
 
 
@@ -86,8 +104,9 @@ class LatentGNNBlock(nn.Module):
 
 
 class LatentGNN(ContextModule):
-    """c4 -> 3x3 -> LatentGNN block -> 3x3 -> dropout. The paper's block had no such head."""
+    """c4 -> 3x3 -> LatentGNN block -> 3x3 -> dropout. The paper's block has no head around it."""
 
+    info = INFO
     core: LatentGNNBlock
 
     def __init__(
@@ -101,7 +120,6 @@ class LatentGNN(ContextModule):
         symmetric: bool = True,
         dropout: Fraction = 0.1,
     ) -> None:
-        """Inside the block there are 1 / `stride` of the channels."""
         super().__init__(stages, num_classes=num_classes)
         channels = stages.c4.channels // 4
         self.out_channels = channels
@@ -114,3 +132,15 @@ class LatentGNN(ContextModule):
 
     def forward(self, features: Features) -> Context:
         return Context(self.dropout(self.refine(self.core(self.reduce(features.c4)))), {})
+
+    def attention_maps(self, recorded: RecordedPass) -> AttentionMaps:
+        maps: list[NamedMap] = []
+        for number, kernel in enumerate(self.core.kernels):
+            assert isinstance(kernel, LatentGraph)
+            send_khw = kernel.send(recorded.input_of(kernel))[0]
+            name = f"kernel {number}, node" if number else "node"
+            maps += largest_maps(name, send_khw, send_khw.sum((1, 2)))
+        description = (
+            "What positions send to the latent nodes that receive most, not yet normalised."
+        )
+        return AttentionMaps(description, tuple(maps))

@@ -1,26 +1,32 @@
-"""Non-local block: Wang et al., "Non-local Neural Networks" (CVPR 2018).
-
-Every position adds a mean of all positions, weighted by how much they look like it (embedded
-Gaussian).
-"""
+"""Non-local block, in its embedded Gaussian form."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from reconet.models.attention import Attention
-from reconet.models.context.base import ContextModule
+from reconet.models.context.attention_maps import AttentionMaps, RecordedPass, point_weights
+from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn_relu
 from reconet.recipes.schema import Fraction
 
+INFO = ContextInfo(
+    title="Non-local block",
+    paper='Wang et al., "Non-local Neural Networks", CVPR 2018',
+    idea="Every position adds a mean of all positions, weighted by how much they look like it "
+    "(embedded Gaussian).",
+    options={
+        "scaled": "divide the products by the root of their length; the paper does not",
+        "subsample": "look at the maxima of 2x2 cells only: a quarter of the cost",
+        "concat": "join the result with c4 by another 3x3 convolution, as one toolkit does",
+        "dropout": "before the classifier",
+    },
+)
+
 
 class NonLocalBlock(nn.Module):
-    """Every position adds a mean of all positions, weighted by how much they look like it.
-
-    `scaled` divides the products by the root of their length, as toolkits do; the paper does not.
-    `subsample` lets a position look at the maxima of 2x2 cells only: a quarter of the cost.
-    """
+    """x + conv(mean of all values, weighted by softmax(query . key)), the identity at first."""
 
     def __init__(self, channels: int, *, scaled: bool = False, subsample: bool = False) -> None:
         super().__init__()
@@ -49,11 +55,9 @@ class NonLocalBlock(nn.Module):
 
 
 class NonLocal(ContextModule):
-    """c4 -> X -> non-local block -> 3x3 convolution -> dropout.
+    """c4 -> X -> non-local block -> 3x3 convolution -> dropout."""
 
-    `concat` joins the result with c4 once more, by another 3x3 convolution, as one toolkit does.
-    """
-
+    info = INFO
     core: NonLocalBlock
 
     def __init__(
@@ -80,11 +84,25 @@ class NonLocal(ContextModule):
             y_bchw = self.join(torch.cat([features.c4, y_bchw], dim=1))
         return Context(self.dropout(y_bchw), {})
 
+    def attention_maps(self, recorded: RecordedPass) -> AttentionMaps:
+        core = self.core
+        x_bchw = recorded.input_of(core)
+        query_dhw, key_bdhw = core.query(x_bchw)[0], core.key(x_bchw)
+        key_dhw = (maxima(key_bdhw) if core.subsample else key_bdhw)[0]
+        row, column = recorded.cell_of_point(query_dhw.shape[1:])
+        weight_m = point_weights(query_dhw[:, row, column], key_dhw.flatten(1), core.attend.scale)
+        maps = (("where it looks", weight_m.view(key_dhw.shape[1:])),)
+        description = "Where the marked point looks. Its weights sum to 1."
+        return AttentionMaps(description, maps, from_point=True)
+
 
 def _by_position(x_bdhw: Tensor) -> Tensor:
     return x_bdhw.flatten(2).transpose(1, 2)
 
 
 def maxima(x_bdhw: Tensor) -> Tensor:
-    """Over 2x2 cells; at an odd border, over what is there. (ceil_mode does not export.)"""
+    """Pool the maxima of 2x2 cells; at an odd border, of what is there.
+
+    Not by ceil_mode, which does not export.
+    """
     return F.max_pool2d(F.pad(x_bdhw, (0, 1, 0, 1), value=float("-inf")), 2)

@@ -1,18 +1,26 @@
-"""Global pooling: Liu et al., "ParseNet: Looking Wider to See Better" (ICLR workshop 2016).
-
-Every position gets the mean over the image beside its own features.
+"""Global pooling (ParseNet).
 
 By default in the form that later toolkits gave it: the pooled vector passes a 1x1 convolution, norm
-and ReLU. `l2norm` is the original: no convolution, both parts scaled to one length instead.
+and ReLU.
 """
 
 import torch
 from torch import Tensor, nn
 
-from reconet.models.context.base import ContextModule
+from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import ImagePooling, conv_bn_relu
 from reconet.recipes.schema import Fraction
+
+INFO = ContextInfo(
+    title="Global pooling",
+    paper='Liu et al., "ParseNet: Looking Wider to See Better", ICLR workshop 2016',
+    idea="Every position gets the mean over the image beside its own features.",
+    options={
+        "l2norm": "the original form: no convolution, both parts scaled to one length instead",
+        "dropout": "before the classifier",
+    },
+)
 
 
 class L2Norm(nn.Module):
@@ -30,7 +38,9 @@ class L2Norm(nn.Module):
 
 
 class ParseNet(ContextModule):
-    """c4 -> X; [X, pooled X] -> dropout. It keeps no 512-channel map to itself: no core."""
+    """c4 -> X; [X, pooled X] -> dropout. No core: its result has more channels."""
+
+    info = INFO
 
     def __init__(
         self, stages: Stages, *, num_classes: int, l2norm: bool = False, dropout: Fraction = 0.1

@@ -1,8 +1,4 @@
-"""Point-wise attention: Zhao et al., "PSANet: Point-wise Spatial Attention Network for Scene
-Parsing" (ECCV 2018).
-
-Every position predicts one weight for every offset to another position. Collecting, a position
-reads the others by its own weights; distributing, it is read by the others with them.
+"""Point-wise spatial attention (PSANet).
 
 Dimensions: b batch, c channels, h rows, w columns, o offsets, p positions that predict, s the
 positions that they look at (p and s run over the same map).
@@ -11,10 +7,19 @@ positions that they look at (p and s run over the same map).
 import torch
 from torch import Tensor, nn
 
-from reconet.models.context.base import ContextModule
+from reconet.models.context.attention_maps import AttentionMaps, RecordedPass
+from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn_relu, resize
 from reconet.recipes.schema import Fraction
+
+INFO = ContextInfo(
+    title="Point-wise attention",
+    paper='Zhao et al., "PSANet: Point-wise Spatial Attention Network for Scene Parsing", '
+    "ECCV 2018",
+    idea="Every position predicts one weight for every offset to another position.",
+    options={"dropout": "before the classifier"},
+)
 
 SHRINK = 2  # attention happens on a map of half the size
 
@@ -22,7 +27,10 @@ SHRINK = 2  # attention happens on a map of half the size
 class PointAttention(nn.Module):
     """One branch, collecting or distributing: c4 -> map of half the size.
 
-    The offsets cover the training crop. A smaller map uses the inner ones; on a larger map, offsets
+    When it collects, a position reads the others by its own weights. When it distributes, the
+    others read it by its weights.
+
+    The offsets cover the training crop. A smaller map uses the inner ones. On a larger map, offsets
     beyond them have energy zero and still take part in the softmax, as in the authors' code.
     """
 
@@ -41,7 +49,7 @@ class PointAttention(nn.Module):
     def forward(self, c4_bchw: Tensor) -> Tensor:
         x_bchw = self.reduce(c4_bchw)
         x_bchw = resize(x_bchw, (shrunk(x_bchw.shape[2]), shrunk(x_bchw.shape[3])))
-        energy_bsp = spread(self.predict(x_bchw), self.reach)
+        energy_bsp = by_position(self.predict(x_bchw), self.reach)
         if not self.collect:
             energy_bsp = energy_bsp.transpose(1, 2)  # read by those it looks at
         y_bcp = x_bchw.flatten(2) @ energy_bsp.softmax(dim=1)
@@ -49,13 +57,15 @@ class PointAttention(nn.Module):
 
 
 def shrunk(length: int) -> int:
-    """Rounded up, without the usual -(-n // 2): ONNX rounds quotients below zero towards zero."""
+    """Halve a length, rounded up. Not by -(-n // 2): ONNX rounds towards zero."""
     return (length + SHRINK - 1) // SHRINK
 
 
-def spread(energy_bohw: Tensor, reach: tuple[int, int]) -> Tensor:
-    """From offsets to positions: energy_bsp[s, p] is what p predicts for the offset from p to s, or
-    zero if that is farther than `reach` rows and columns."""
+def by_position(energy_bohw: Tensor, reach: tuple[int, int]) -> Tensor:
+    """Return energy_bsp: what position p predicts for its offset to position s.
+
+    It is zero where the offset is larger than `reach` rows or columns.
+    """
     height, width = energy_bohw.shape[2:]
     row_sp = _offsets(height, width, energy_bohw.device, rows=True)
     column_sp = _offsets(height, width, energy_bohw.device, rows=False)
@@ -68,16 +78,18 @@ def spread(energy_bohw: Tensor, reach: tuple[int, int]) -> Tensor:
 
 
 def _offsets(height: int, width: int, device: torch.device, *, rows: bool) -> Tensor:
-    """How many rows (columns) lie between every two positions of a map."""
+    """Count the rows (or columns) between every two positions of a map."""
     index_n = torch.arange(height * width, device=device)
     row_n = index_n // width
-    # The remainder in steps: ONNX has none by a number that is not known yet.
+    # Not by %: ONNX has no remainder by a number that is unknown at export.
     coordinate_n = row_n if rows else index_n - row_n * width
     return coordinate_n[:, None] - coordinate_n
 
 
 class PSANet(ContextModule):
-    """[c4, collected and distributed c4] -> 3x3 convolution -> dropout. It works on c4: no core."""
+    """[c4, collected and distributed c4] -> 3x3 convolution -> dropout. No core: it works on c4."""
+
+    info = INFO
 
     def __init__(self, stages: Stages, *, num_classes: int, dropout: Fraction = 0.1) -> None:
         super().__init__(stages, num_classes=num_classes)
@@ -95,3 +107,18 @@ class PSANet(ContextModule):
         seen_bdhw = self.expand(torch.cat([self.collect(c4), self.distribute(c4)], dim=1))
         seen_bdhw = resize(seen_bdhw, (c4.shape[2], c4.shape[3]))
         return Context(self.dropout(self.fuse(torch.cat([c4, seen_bdhw], dim=1))), {})
+
+    def attention_maps(self, recorded: RecordedPass) -> AttentionMaps:
+        maps = []
+        for name, branch in (("collect", self.collect), ("distribute", self.distribute)):
+            energy_bohw = branch.predict(recorded.input_of(branch.predict))
+            size = energy_bohw.shape[2:]
+            energy_sp = by_position(energy_bohw, branch.reach)[0]
+            weight_sp = (energy_sp if branch.collect else energy_sp.T).softmax(0)
+            row, column = recorded.cell_of_point(size)
+            maps.append((name, weight_sp[:, row * size[1] + column].view(size)))
+        description = (
+            "What the marked point collects from others by its own weights, and what others "
+            "distribute to it by theirs. Both sum to 1."
+        )
+        return AttentionMaps(description, tuple(maps), from_point=True)

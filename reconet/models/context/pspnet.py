@@ -1,17 +1,21 @@
-"""Pyramid pooling: Zhao et al., "Pyramid Scene Parsing Network" (CVPR 2017).
-
-Means over grids of 1, 4, 9 and 36 cells join every position.
-"""
+"""Pyramid pooling (PSPNet)."""
 
 import torch
 import torch.nn.functional as F
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from reconet.models.context.base import ContextModule
+from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn_relu, resize
 from reconet.recipes.schema import Fraction
+
+INFO = ContextInfo(
+    title="Pyramid pooling",
+    paper='Zhao et al., "Pyramid Scene Parsing Network", CVPR 2017',
+    idea="Means over grids of 1, 4, 9 and 36 cells join every position.",
+    options={"bins": "cells along a side, one branch each", "dropout": "before the classifier"},
+)
 
 
 class PooledBranch(nn.Module):
@@ -31,7 +35,9 @@ class PooledBranch(nn.Module):
 
 
 class PSPNet(ContextModule):
-    """[c4, pooled c4 at each of `bins`] -> 3x3 convolution -> dropout. It works on c4: no core."""
+    """[c4, pooled c4 at each of `bins`] -> 3x3 convolution -> dropout. No core: it works on c4."""
+
+    info = INFO
 
     def __init__(
         self,

@@ -1,11 +1,7 @@
-"""Tensor low-rank reconstruction: Chen et al., "Tensor Low-Rank Reconstruction for Semantic
-Segmentation" (ECCV 2020).
-
-An attention of the map's own shape, the sum of r outer products of gates for channels, rows and
-columns, re-weights the map.
+"""Tensor low-rank reconstruction (RecoNet).
 
 The map is averaged into three profiles: over channels, over rows, over columns (the pools of the
-TGM). Each profile generates r factor vectors; the weighted sum of their r outer products is the
+TGM). Each profile generates r factor vectors. The weighted sum of their r outer products is the
 attention (the TRM).
 
     x_bchw -> profiles bc, bh, bw -> factors brc, brh, brw -> attention_bchw -> x * attention
@@ -19,6 +15,9 @@ options change one thing each, at no more cost:
     shared_basis   the channel gates of all ranks are mixtures of c/16 shared vectors: 16 times
                    fewer weights
 
+`reconet explain` takes this context apart rank by rank (models/decompose.py), so it has no
+attention_maps().
+
 Dimensions: b batch, c channels, h rows, w columns, r rank, n the length of one axis, k vectors of
 the basis.
 """
@@ -30,16 +29,33 @@ import torch.nn.functional as F
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from reconet.models.context.base import ContextModule
+from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, FeatureSpec, Stages
 from reconet.models.layers import conv_bn_relu, resize
 from reconet.recipes.schema import Fraction
+
+INFO = ContextInfo(
+    title="Tensor low-rank reconstruction",
+    paper='Chen et al., "Tensor Low-Rank Reconstruction for Semantic Segmentation", ECCV 2020',
+    idea="An attention of the map's own shape, the sum of r outer products of gates for channels, "
+    "rows and columns, re-weights the map.",
+    options={
+        "rank": "number of outer products, r",
+        "tgm_trm": "use the attention (TGM and TRM)",
+        "gpm": "use global pooling (GPM)",
+        "pruned": "the ranks are those that `reconet prune` kept; each keeps its weight",
+        "dropout": "before the classifier",
+        "profile_norm": "standardise the profiles, so that gates react to what differs in an image",
+        "rank_weights": '"mean" as in the paper, or "sum": larger gradients for each rank',
+        "shared_basis": "make the channel gates of all ranks from c/16 shared vectors",
+    },
+)
 
 RankWeights = Literal["mean", "sum"]
 
 
 class Factors(NamedTuple):
-    """A rank-r tensor in pieces: the attention is sum_r weight_r * c_r (outer) h_r (outer) w_r."""
+    """Factors of a rank-r tensor: the attention is sum_r weight_r * c_r (outer) h_r (outer) w_r."""
 
     weight_r: Tensor
     channel_brc: Tensor
@@ -51,8 +67,8 @@ class FactorGenerator(nn.Module):
     """Turn one profile into r gates of the same length: (b, m) -> (b, r, m).
 
     The weights belong to the length n of the training crop. A profile of another length is
-    resampled to n and the gates are resampled back; at length n both are exact identities, so
-    there is no branch on the size and the module exports with dynamic shapes.
+    resampled to n, and the gates are resampled back. At length n both are exact identities. So
+    there is no branch on the size, and the module exports with dynamic shapes.
     """
 
     def __init__(
@@ -83,8 +99,8 @@ class FactorGenerator(nn.Module):
 class TensorReconstruction(nn.Module):
     """TGM and TRM: re-weight a map by a rank-`rank` tensor generated from its own profiles.
 
-    The weights of the ranks sum to 1, or to r with rank_weights="sum". If the ranks are what
-    `pruned` left of more, they sum to what they summed to then, so that each keeps its weight.
+    The weights of the ranks sum to 1, or to r with rank_weights="sum". The weights of a pruned
+    network sum to what they summed to before, so that each rank keeps its weight.
     """
 
     weight_sum: Tensor | None
@@ -121,13 +137,13 @@ class TensorReconstruction(nn.Module):
         )
 
     def weights(self) -> Tensor:
-        """lambda, weight_r."""
+        """Return lambda, weight_r."""
         total = self.total if self.weight_sum is None else self.weight_sum
         return self.rank_logits_r.softmax(dim=0) * total
 
 
 def reconstruct(factors: Factors) -> Tensor:
-    """The attention_bchw of its factors, as one product (c x r) @ (r x hw).
+    """Compute the attention_bchw of its factors, as one product (c x r) @ (r x hw).
 
     Nothing of size r x c x h x w ever exists: the weights go into the smallest factor, and rows and
     columns are joined first.
@@ -155,6 +171,7 @@ class GlobalPooling(nn.Module):
 class RecoNet(ContextModule):
     """c4 -> X; [X, A * X, pooled X] -> 1x1 convolution -> dropout. Both parts can be left out."""
 
+    info = INFO
     core: TensorReconstruction | None
 
     def __init__(
@@ -171,7 +188,6 @@ class RecoNet(ContextModule):
         rank_weights: RankWeights = "mean",
         shared_basis: bool = False,
     ) -> None:
-        """`pruned`: the ranks are what `reconet prune` left of more (TensorReconstruction)."""
         super().__init__(stages, num_classes=num_classes)
         channels = stages.c4.channels // 4
         x = FeatureSpec(channels=channels, height=stages.c4.height, width=stages.c4.width)
@@ -199,5 +215,5 @@ class RecoNet(ContextModule):
 
 
 def _resample(values_brn: Tensor, length: int) -> Tensor:
-    """Linear, written as a bilinear map of one row: on GPUs only that has a deterministic form."""
+    # Linear, as a bilinear map of one row: on GPUs only that has a deterministic form.
     return resize(values_brn.unsqueeze(2), (1, length)).squeeze(2)

@@ -1,19 +1,28 @@
-"""Squeeze and excitation: Hu et al., "Squeeze-and-Excitation Networks" (CVPR 2018).
-
-The mean over the image decides how much each channel counts.
-"""
+"""Squeeze and excitation (SENet)."""
 
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from reconet.models.context.base import ContextModule
+from reconet.models.context.attention_maps import AttentionMaps, RecordedPass
+from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn_relu
 from reconet.recipes.schema import Fraction
 
+INFO = ContextInfo(
+    title="Squeeze and excitation",
+    paper='Hu et al., "Squeeze-and-Excitation Networks", CVPR 2018',
+    idea="The mean over the image decides how much each channel counts.",
+    reach="channels only",
+    options={
+        "reduction": "divides the channels inside the gate",
+        "dropout": "before the classifier",
+    },
+)
+
 
 class SEBlock(nn.Module):
-    """Gate the channels of a map by its mean. No residual of its own."""
+    """Gate the channels of a map by its mean, without a residual."""
 
     def __init__(self, channels: int, *, reduction: int = 16) -> None:
         super().__init__()
@@ -33,6 +42,7 @@ class SEBlock(nn.Module):
 class SENet(ContextModule):
     """c4 -> X -> SE block -> dropout."""
 
+    info = INFO
     core: SEBlock
 
     def __init__(
@@ -51,3 +61,8 @@ class SENet(ContextModule):
 
     def forward(self, features: Features) -> Context:
         return Context(self.dropout(self.core(self.reduce(features.c4))), {})
+
+    def attention_maps(self, recorded: RecordedPass) -> AttentionMaps:
+        gate_c = self.core.gate(recorded.input_of(self.core))[0]
+        description = "The gates of channels, from 0 to 1. They are the same at every position."
+        return AttentionMaps(description, gates=(("channels", gate_c),))

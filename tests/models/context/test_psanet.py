@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from reconet.models.context.psanet import PointAttention, PSANet, spread
+from reconet.models.context.psanet import PointAttention, PSANet, by_position
 from tests.models.context.helpers import features, part, stages, stir
 
 
-def slow_spread(energy_bohw: Tensor, reach: tuple[int, int]) -> Tensor:
+def slow_by_position(energy_bohw: Tensor, reach: tuple[int, int]) -> Tensor:
     """Mask index (i, j) at position (p, q) belongs to the partner (p + i - half, q + j - half)."""
     batch, _, height, width = energy_bohw.shape
     mask_h, mask_w = 2 * reach[0] + 1, 2 * reach[1] + 1
@@ -27,7 +27,7 @@ def slow_spread(energy_bohw: Tensor, reach: tuple[int, int]) -> Tensor:
 @pytest.mark.parametrize("reach", [(3, 4), (5, 6), (1, 2), (0, 4)])  # exact, larger, smaller masks
 def test_spread_equals_the_quadruple_loop(reach: tuple[int, int]) -> None:
     energy_bohw = torch.randn(2, (2 * reach[0] + 1) * (2 * reach[1] + 1), 4, 5)
-    assert torch.equal(spread(energy_bohw, reach), slow_spread(energy_bohw, reach))
+    assert torch.equal(by_position(energy_bohw, reach), slow_by_position(energy_bohw, reach))
 
 
 @pytest.mark.parametrize("collect", [True, False])
@@ -37,7 +37,7 @@ def test_a_branch_collects_or_distributes_pixel_by_pixel(collect: bool) -> None:
     nn.init.normal_(part(branch, "predict.1").weight)
     c4_bchw = torch.randn(2, 8, 8, 10)
     x_bchw = nn.functional.avg_pool2d(branch.reduce(c4_bchw), 2)  # bilinear by 2 is that
-    energy_bsp = slow_spread(branch.predict(x_bchw), (3, 4))
+    energy_bsp = slow_by_position(branch.predict(x_bchw), (3, 4))
     if not collect:
         energy_bsp = energy_bsp.mT
     by_hand = torch.zeros(2, 4, 20)
