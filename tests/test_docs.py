@@ -1,13 +1,17 @@
-"""The documentation matches the repository: links lead somewhere, named files and verbs exist."""
+"""Check that the docs match the repository: links, commands, code names, and a short README."""
 
+import ast
 import re
 import shlex
+from importlib import import_module
 from pathlib import Path
+from statistics import median
+from textwrap import dedent
 
 import pytest
 import torch
 
-from reconet.cli import main
+from reconet.cli.main import GROUPS, main
 from reconet.models.context import CONTEXTS
 from reconet.recipes import find_recipe
 from reconet.recipes.overrides import apply_overrides
@@ -19,6 +23,7 @@ from tools.make_tour import PAGE as TOUR
 from tools.make_tour import page as tour_page
 
 ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 
 
@@ -37,21 +42,11 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target.split("#")[0]).exists(), f"{target} in {page.name}"
 
 
-def test_the_file_tree_of_the_readme_is_that_of_the_repository() -> None:
-    tree = next(block for block in fenced(ROOT / "README.md") if block.startswith("reconet/"))
-    parents: list[str] = []
-    for line in tree.splitlines():
-        depth = (len(line) - len(line.lstrip())) // 2
-        name = line.split()[0]
-        parents[depth:] = [name]
-        assert (ROOT / "".join(parents)).exists(), "".join(parents)
-    listed = set(re.findall(r"^  (\w+\.py|\w+/)", tree, re.M))
-    present = {
-        path.name + ("/" if path.is_dir() else "")
-        for path in (ROOT / "reconet").iterdir()
-        if not path.name.startswith("_") and path.name != "py.typed"
-    }
-    assert listed == present
+def test_the_tree_of_the_tour_is_that_of_the_package() -> None:
+    tree = next(block for block in fenced(TOUR) if block.startswith("reconet/"))
+    listed = re.findall(r"^  (\w+)(?:\.py|/)", tree, re.M)
+    layers = (ROOT / "tests" / "test_layers.py").read_text()
+    assert [*listed, "__main__"] == re.findall(r'^    "(\w+)",$', layers, re.M)
 
 
 def commands(page: Path, verb: str) -> list[list[str]]:
@@ -89,6 +84,37 @@ def test_commands_name_verbs_that_exist(page: Path, capsys: pytest.CaptureFixtur
     for verb in sorted(set(re.findall(r"(?:^|`)reconet ([a-z][a-z-]*)", text, re.M))):
         assert main([verb, "--help"]) == 0, f"reconet {verb} in {page.name}"
     capsys.readouterr()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=identify)
+def test_commands_have_flags_that_exist(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = page.read_text().replace("\\\n", " ")
+    lines = re.findall(r"^(?:.*-m )?reconet ([a-z].*)$", "\n".join(fenced(page)), re.M)
+    for line in [*lines, *re.findall(r"`reconet ([a-z][^`]*)`", text)]:
+        words = shlex.split(line, comments=True)
+        verb = words[: 2 if words[0] in GROUPS else 1]
+        main([*verb, "--help"])
+        known = set(re.findall(r"--[a-z0-9-]+", capsys.readouterr().out))
+        flags = {word.partition("=")[0] for word in words if word.startswith("--")}
+        assert flags <= known, f"{flags - known} of reconet {line}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=identify)
+def test_python_in_docs_imports_names_that_exist(page: Path) -> None:
+    for block in re.findall(r"^ *```python\n(.*?)^ *```", page.read_text(), re.S | re.M):
+        for node in ast.walk(ast.parse(dedent(block))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("reconet"):
+                module = import_module(node.module or "")
+                missing = [name.name for name in node.names if not hasattr(module, name.name)]
+                assert not missing, f"{node.module} has no {missing}, which {page.name} imports"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=identify)
+def test_files_that_docs_name_exist(page: Path) -> None:
+    if page.name == "CHANGELOG.md":
+        return  # it names files that are gone
+    for path in re.findall(r"`((?:reconet|tests|tools|docs)/[\w./-]+)`", page.read_text()):
+        assert "<" in path or (ROOT / path).exists(), f"{path} in {page.name}"
 
 
 def test_the_table_of_contexts_is_what_the_code_says() -> None:
@@ -133,6 +159,31 @@ def test_what_a_context_needs_is_found_out() -> None:
         assert needs("fcn") == []
 
 
-def test_the_readme_lists_every_context() -> None:
-    text = (ROOT / "README.md").read_text()
-    assert [name for name in CONTEXTS if f"`{name}`" not in text] == []
+def without_links(text: str) -> str:
+    return re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+
+
+def test_the_readme_is_short() -> None:
+    lines = README.read_text().splitlines()
+    assert len(lines) <= 150
+    assert len(" ".join(lines[:30]).split()) <= 150
+
+
+def test_the_first_screen_of_the_readme_says_what_is_reproduced() -> None:
+    screen = "\n".join(README.read_text().splitlines()[:30])
+    assert "- Reproduced:" in screen
+    assert "- Not reproduced:" in screen
+
+
+def test_no_cell_of_the_readme_has_more_than_20_words() -> None:
+    rows = [line for line in README.read_text().splitlines() if line.startswith("|")]
+    cells = [cell for row in rows for cell in without_links(row).strip("|").split("|")]
+    assert max(len(cell.split()) for cell in cells) <= 20
+
+
+def test_half_of_the_sentences_of_the_readme_have_at_most_14_words() -> None:
+    prose = re.sub(r"^ *```.*?^ *```", "", README.read_text(), flags=re.S | re.M)
+    paragraphs = re.split(r"\n\n|\n- ", re.sub(r"^[|#!].*$", "", prose, flags=re.M))
+    sentences = [s for p in paragraphs for s in re.split(r"(?<=[.!?])\s+", without_links(p))]
+    assert median(len(s.split()) for s in sentences if s.split()) <= 14
+    assert ";" not in prose
