@@ -1,43 +1,28 @@
-"""Scores of a network on a dataset: one confusion matrix over all images and all processes."""
+"""Evaluate a trained network on a split of its dataset."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from reconet.data import open_split
-from reconet.data.dataset import Dataset, Sample, has_labels
-from reconet.data.loader import OnError, Skipped, samples
-from reconet.errors import DataError, ReconetError
-from reconet.evaluation.benchmarks import benchmark_scores, plain, score_figures
-from reconet.evaluation.metrics import confusion
+from reconet.data.dataset import Dataset, has_labels
+from reconet.errors import DataError
+from reconet.evaluation.benchmarks import benchmark_scores, named_scores, without_nan
+from reconet.evaluation.confusion import count_confusion
 from reconet.evaluation.submit import Submission, open_submission
 from reconet.inference.network import Network, open_network
-from reconet.inference.protocol import WHOLE, Protocol
-from reconet.inference.windows import Forward, labels
-from reconet.models.segmenter import Segmenter
+from reconet.inference.protocol import Protocol
 from reconet.recipes.schema import Recipe
-from reconet.system.distributed import World, joined
-
-
-class StoppedError(ReconetError):
-    """Asked to stop before the last image."""
-
-
-OnPrediction = Callable[[str, NDArray[np.uint8]], None]
-OnImage = Callable[[], None]
-OnSkip = Callable[[Skipped], None]
-Stop = Callable[[], bool]
+from reconet.system.distributed import join_processes
+from reconet.system.progress import SILENT, Progress
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """Scores with all that one must know to read them; none where a split has no labels."""
+    """The scores of a network and how they were obtained. Without labels there are no scores."""
 
     dataset: str
     split: str
@@ -45,17 +30,17 @@ class Evaluation:
     protocol: str
     step: int
     figures: dict[str, float]
-    iou: dict[str, float]  # by class; NaN where it is absent from truth and prediction
-    submission: str | None = None  # what to send to the test server
+    iou: dict[str, float]  # by class; NaN if the class is absent from truth and prediction
+    submission: str | None = None  # the file or folder for the test server
     count_kk: Tensor = field(repr=False)  # true class, predicted class; not in as_dict
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, which has no NaN."""
+        """Return plain values for JSON, with None in place of NaN."""
         values = {key: value for key, value in vars(self).items() if key != "count_kk"}
-        return {key: plain(value) for key, value in values.items()}
+        return {key: without_nan(value) for key, value in values.items()}
 
 
-def evaluate_run(
+def evaluate(
     run: Path,
     *,
     split: str | None = None,
@@ -63,144 +48,59 @@ def evaluate_run(
     device: str = "auto",
     change: Callable[[Recipe], Recipe] = lambda recipe: recipe,
     submit: Path | None = None,
-    progress: Callable[[int], OnImage] | None = None,
+    progress: Progress = SILENT,
 ) -> Evaluation | None:
-    """Score a trained network by its recipe's protocol, which `change` may change.
+    """Score a trained network by the protocol of its recipe, which `change` may change.
 
-    Of many processes only the leading one gets the result. `progress` is told the number of
-    images that this process will see, and what it returns is called after each of them.
+    With several processes only the first one gets a result and reports progress.
     """
-    with joined(device) as world:
-        network = open_network(run, world.device)
+    with join_processes(device) as processes:
+        network = open_network(run, processes.device)
         recipe = change(network.info.recipe)
         data = recipe.data
         dataset = open_split(data, split or data.val_split, root)
         check_classes(network.info.classes, dataset, run)
-        submission = _submission(dataset, data.name, submit)
+        submission = _open_submission(dataset, data.name, submit)
         protocol = Protocol.of(recipe.eval, data)
-        tick = progress(world.part_of(len(dataset))) if progress and world.leads else None
-        count_kk = confusion_of(
+        progress = progress if processes.is_first else SILENT
+        progress.start(processes.share_of(len(dataset)), "evaluate")
+        count_kk = count_confusion(
             network.forward,
             len(network.info.classes),
             dataset,
-            world,
+            processes,
             protocol=protocol,
             workers=data.workers,
-            on_image=tick,
             on_prediction=submission.put if submission else None,
-        )
-        if not world.leads:
+            progress=progress,
+        ).count_kk
+        if not processes.is_first:
             return None
-        sent = _finish(submission, dataset) if submission else None
-        return _evaluation(network, dataset, protocol, count_kk, sent)
+        submitted = None
+        if submission is not None:
+            submitted = str(submission.finish([dataset.name(i) for i in range(len(dataset))]))
+        return _summarise(network, dataset, protocol, count_kk, submitted)
 
 
-def evaluate(
-    model: Segmenter,
-    dataset: Dataset,
-    world: World,
-    *,
-    protocol: Protocol = WHOLE,
-    workers: int = 0,
-    on_image: OnImage | None = None,
-    on_skip: OnSkip | None = None,
-    stop: Stop | None = None,
-) -> Tensor:
-    """count_kk of a network that may be in training; it is left as it was."""
-    was_training = model.training
-    model.eval()
-    try:
-        return confusion_of(
-            model.coarse,
-            model.num_classes,
-            dataset,
-            world,
-            protocol=protocol,
-            workers=workers,
-            on_image=on_image,
-            on_skip=on_skip,
-            stop=stop,
-        )
-    finally:
-        model.train(was_training)
-
-
-@torch.no_grad()
-def confusion_of(
-    forward: Forward,
-    classes: int,
-    dataset: Dataset,
-    world: World,
-    *,
-    protocol: Protocol = WHOLE,
-    workers: int = 0,
-    on_image: OnImage | None = None,
-    on_prediction: OnPrediction | None = None,
-    on_skip: OnSkip | None = None,
-    stop: Stop | None = None,
-) -> Tensor:
-    """count_kk over every image at its own size; the same on every process.
-
-    Images come one by one and nothing of them is kept. An image that cannot be read is an error
-    on all processes, or goes to `on_skip`; so is a `stop` on any of them: a StoppedError.
-    """
-    if len(dataset) == 0:
-        raise DataError(f"{dataset.info.name} has no images in split {dataset.split!r}.")
-    count_kk = torch.zeros(classes, classes, dtype=torch.int64, device=world.device)
-    error, stopped = None, False
-    try:
-        for sample in _mine(dataset, world, workers, on_skip):
-            image_hwc = torch.from_numpy(sample.image_hwc).to(world.device)
-            label_hw = torch.from_numpy(sample.label_hw).to(world.device)
-            said_hw = labels(forward, image_hwc, protocol, classes)
-            count_kk += confusion(label_hw, said_hw, classes)
-            if on_prediction is not None:
-                on_prediction(sample.name, said_hw.cpu().numpy())
-            if on_image is not None:
-                on_image()
-            if stop is not None and stop():
-                stopped = True
-                break
-    except ReconetError as raised:
-        error = raised
-    world.agree(error)
-    if world.total(torch.tensor(float(stopped), device=world.device)):
-        raise StoppedError("stopped before the last image.")
-    return world.total(count_kk)
-
-
-def _mine(dataset: Dataset, world: World, workers: int, on_skip: OnSkip | None) -> Iterator[Sample]:
-    """The images of this process."""
-    on_error: OnError = "skip" if on_skip else "raise"
-    for sample in samples(
-        dataset, rank=world.rank, world=world.size, workers=workers, on_error=on_error
-    ):
-        if not isinstance(sample, Skipped):
-            yield sample
-        elif on_skip is not None:
-            on_skip(sample)
-
-
-def nothing_scored(dataset: Dataset) -> DataError:
-    """For a confusion matrix that is empty."""
-    where = f"{dataset.info.name} {dataset.split}"
-    return DataError(f"{where} has no labelled pixel to score against.")
-
-
-def check_classes(known: tuple[str, ...], dataset: Dataset, whose: str | Path) -> None:
-    """A network's answers mean something on a dataset only if it has the classes that it knows."""
+def check_classes(known: tuple[str, ...], dataset: Dataset, owner: str | Path) -> None:
+    """Raise if the classes that a network knows are not those of a dataset."""
     there = dataset.info.classes
     if known == there:
         return
     differ = next((f"{a!r} is {b!r}" for a, b in zip(known, there, strict=False) if a != b), "")
     raise DataError(
-        f"{whose} knows {len(known)} classes and {dataset.info.name} has {len(there)} others"
+        f"{owner} knows {len(known)} classes and {dataset.info.name} has {len(there)} others"
         f"{f' (the first: {differ})' if differ else ''}."
     )
 
 
-def _submission(dataset: Dataset, name: str, submit: Path | None) -> Submission | None:
-    """Where predictions go, if they do; without labels there is no other use for them."""
+def no_labels_error(dataset: Dataset) -> DataError:
+    """Return the error for a confusion matrix that is empty."""
+    where = f"{dataset.info.name} {dataset.split}"
+    return DataError(f"{where} has no labelled pixel to score against.")
+
+
+def _open_submission(dataset: Dataset, name: str, submit: Path | None) -> Submission | None:
     if submit is not None:
         return open_submission(name, dataset.split, submit)
     if not has_labels(dataset):
@@ -211,22 +111,18 @@ def _submission(dataset: Dataset, name: str, submit: Path | None) -> Submission 
     return None
 
 
-def _finish(submission: Submission, dataset: Dataset) -> str:
-    return str(submission.finish([dataset.name(index) for index in range(len(dataset))]))
-
-
-def _evaluation(
-    network: Network, dataset: Dataset, protocol: Protocol, count_kk: Tensor, sent: str | None
+def _summarise(
+    network: Network, dataset: Dataset, protocol: Protocol, count_kk: Tensor, submitted: str | None
 ) -> Evaluation:
     figures: dict[str, float] = {}
     iou: dict[str, float] = {}
     name, classes = network.info.recipe.data.name, network.info.classes
     if count_kk.sum() > 0:
-        figures = score_figures(count_kk, name, classes)
+        figures = named_scores(count_kk, name, classes)
         iou_k = benchmark_scores(count_kk, name, classes).iou_k
         iou = dict(zip(classes, iou_k.tolist(), strict=True))
-    elif sent is None:
-        raise nothing_scored(dataset)
+    elif submitted is None:
+        raise no_labels_error(dataset)
     return Evaluation(
         dataset=name,
         split=dataset.split,
@@ -235,6 +131,6 @@ def _evaluation(
         step=network.info.step,
         figures=figures,
         iou=iou,
-        submission=sent,
+        submission=submitted,
         count_kk=count_kk.cpu(),
     )

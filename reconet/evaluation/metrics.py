@@ -1,4 +1,6 @@
-"""Scores from a confusion matrix. Pure functions; summing over batches and ranks is the caller's.
+"""Compute scores from a confusion matrix.
+
+These functions are pure. The caller sums over images and processes.
 
 Dimensions: n pixels, k classes. count_kk[t, p] = pixels of true class t predicted as p.
 """
@@ -10,9 +12,9 @@ from torch import Tensor
 
 
 class Scores(NamedTuple):
-    """Fractions in [0, 1], double precision; NaN where there was nothing to score.
+    """Fractions in [0, 1] in double precision. NaN where there was nothing to score.
 
-    A class absent from truth and prediction has no IoU (NaN) and is left out of `mean_iou`; a
+    A class absent from truth and prediction has no IoU (NaN) and is left out of `mean_iou`. A
     class absent from the truth has no accuracy and is left out of `mean_accuracy`.
     """
 
@@ -23,10 +25,10 @@ class Scores(NamedTuple):
     iou_k: Tensor
 
 
-def confusion(label_n: Tensor, predicted_n: Tensor, num_classes: int) -> Tensor:
-    """Count (true, predicted) pairs, int64; labels outside [0, num_classes) are not scored.
+def confusion_matrix(label_n: Tensor, predicted_n: Tensor, num_classes: int) -> Tensor:
+    """Count (true, predicted) pairs as int64. Labels outside [0, num_classes) are not scored.
 
-    Takes any shape and any integer type: uint8 maps would overflow in the pair index, hence long().
+    Shape and integer type are free. `long()` because the pair index would overflow in uint8.
     """
     label_n, predicted_n = label_n.flatten().long(), predicted_n.flatten().long()
     scored_n = (label_n >= 0) & (label_n < num_classes)
@@ -40,6 +42,7 @@ def confusion(label_n: Tensor, predicted_n: Tensor, num_classes: int) -> Tensor:
 
 
 def scores(count_kk: Tensor) -> Scores:
+    """Compute all scores of a confusion matrix."""
     count_kk = count_kk.double()
     hit_k, truth_k, predicted_k = count_kk.diag(), count_kk.sum(1), count_kk.sum(0)
     iou_k = hit_k / (truth_k + predicted_k - hit_k)  # 0/0 is NaN on purpose: see Scores

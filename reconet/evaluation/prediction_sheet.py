@@ -1,32 +1,33 @@
-"""A sheet of images to look at: what is there, what is true, what the network says."""
+"""Draw one sheet of images with their truth and the predictions of a network."""
 
 from pathlib import Path
 
 import torch
 
-from reconet.data.dataset import Dataset, spread
+from reconet.data.dataset import Dataset, sample_evenly
 from reconet.data.images.draw import Tile, colourise, fit, write_sheet
 from reconet.inference.protocol import Protocol
-from reconet.inference.windows import labels
+from reconet.inference.windows import predict_labels
 from reconet.models.trained import load_trained
 from reconet.system.run_files import SHEET
 
 IMAGES, SIDE = 12, 200
 
 
-def prediction_sheet(directory: Path, dataset: Dataset, device: torch.device) -> Path:
-    """Images spread over a dataset, each beside its truth and the best network's answer."""
+def write_prediction_sheet(directory: Path, dataset: Dataset, device: torch.device) -> Path:
+    """Write a sheet of evenly spaced images with the predictions of the best network of a run."""
     trained = load_trained(directory)
     model = trained.model.to(device)
     protocol = Protocol.in_training(trained.info.recipe.data)
     tiles = []
-    for sample in spread(dataset, IMAGES):
+    for sample in sample_evenly(dataset, IMAGES):
         image_hwc = torch.from_numpy(sample.image_hwc).to(device)
-        said_hw = labels(model.coarse, image_hwc, protocol, model.num_classes).cpu().numpy()
-        truth, answer = (
-            colourise(label, trained.info.palette) for label in (sample.label_hw, said_hw)
+        predicted_hw = predict_labels(model.coarse, image_hwc, protocol, model.num_classes)
+        truth, prediction = (
+            colourise(label_hw, trained.info.palette)
+            for label_hw in (sample.label_hw, predicted_hw.cpu().numpy())
         )
-        images = [fit(image, SIDE, SIDE) for image in (sample.image_hwc, truth, answer)]
+        images = [fit(image, SIDE, SIDE) for image in (sample.image_hwc, truth, prediction)]
         tiles.append(Tile(f"{sample.name}: image, truth, prediction", images))
     names = list(zip(trained.info.classes, trained.info.palette, strict=True))
     write_sheet(directory / SHEET, tiles, names)

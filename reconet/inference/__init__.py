@@ -1,0 +1,30 @@
+"""Segment images with trained networks.
+
+predictor.py    one network as a function: images in, labels out
+network.py      open a network, whatever file it is in
+backends/       run exported networks: ONNX Runtime, OpenVINO, torch.export
+protocol.py     how an image is shown to a network: scales, windows, mirror images
+windows.py      probabilities of an image from those of its windows
+resampling.py   read images and feature maps between their pixels
+folder/         predict many images into a folder
+"""
+
+from reconet.inference.folder import FolderResult, predict_folder
+from reconet.inference.network import Network, make_forward, open_network
+from reconet.inference.predictor import Prediction, Predictor
+from reconet.inference.protocol import Protocol
+from reconet.inference.windows import Forward, predict_labels, whole_image
+
+__all__ = [
+    "FolderResult",
+    "Forward",
+    "Network",
+    "Prediction",
+    "Predictor",
+    "Protocol",
+    "make_forward",
+    "open_network",
+    "predict_folder",
+    "predict_labels",
+    "whole_image",
+]

@@ -1,4 +1,4 @@
-"""ImageSources in, labels out: the network of a run as one callable.
+"""Segment images with a trained network.
 
 segment = Predictor.from_run("runs/first")
 result = segment("street.jpg")            # a file, a Pillow image or an array
@@ -19,35 +19,41 @@ from PIL import Image as Pillow
 from reconet.data.images.draw import overlay
 from reconet.data.images.read import read_upright, to_upright
 from reconet.errors import DataError
-from reconet.inference.network import AUTO, Network, open_fast
+from reconet.inference.network import AUTO, Network, open_network
 from reconet.inference.protocol import Protocol
-from reconet.inference.windows import Reader, bands, best_class, read_together, windows_seen
+from reconet.inference.windows import (
+    WindowReader,
+    best_class,
+    count_windows,
+    probability_bands,
+    run_together,
+)
 from reconet.models.hub import find_shared
 from reconet.system.distributed import pick_device
 from reconet.types import Colour, Image, Label
 
 ImageSource = str | Path | Pillow.Image | Image  # a file, or RGB uint8 (h, w, 3)
-ImageSources = list[Any] | tuple[Any, ...]  # of Image; any, since a list[str] is no list[Image]
+ImageSources = list[Any] | tuple[Any, ...]  # of ImageSource; Any because list is invariant
 
-SMALL = 2**22  # pixels: larger images do not wait in memory for others
-STRIP = 256  # rows of an overlay that are mixed at once
+LARGEST_IN_BATCH = 2**22  # pixels; larger images go through the network one by one
+STRIP_ROWS = 256  # rows of an overlay that are mixed at once
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Prediction:
-    """What a network says of one image, at the image's own size."""
+    """The labels of one image, at the image's own size."""
 
     image_hwc: Image
     label_hw: Label
     classes: tuple[str, ...]
     palette: tuple[Colour, ...]
-    probability_khw: NDArray[np.float32] | None = None  # if it was asked for
+    probability_khw: NDArray[np.float32] | None = None  # only if asked for
 
     def overlay(self, alpha: float = 0.5) -> Pillow.Image:
-        """The image, tinted by the colours of its classes."""
+        """Return the image, tinted by the colours of its classes."""
         mixed_hwc = np.empty_like(self.image_hwc)
-        for top in range(0, len(mixed_hwc), STRIP):  # so that a huge image needs no third copy
-            rows = slice(top, top + STRIP)
+        for top in range(0, len(mixed_hwc), STRIP_ROWS):  # so that a huge image needs no third copy
+            rows = slice(top, top + STRIP_ROWS)
             mixed_hwc[rows] = overlay(
                 self.image_hwc[rows], self.label_hw[rows], self.palette, alpha
             )
@@ -55,12 +61,15 @@ class Prediction:
 
     def __repr__(self) -> str:
         height, width = self.label_hw.shape
-        said = ", ".join(f"{name} {100 * share:.1f} %" for name, share in self.shares().items())
+        shares = ", ".join(f"{name} {100 * share:.1f} %" for name, share in self.shares().items())
         more = "; with probabilities" if self.probability_khw is not None else ""
-        return f"Prediction({width} x {height}: {said}{more})"
+        return f"Prediction({width} x {height}: {shares}{more})"
 
     def shares(self) -> dict[str, float]:
-        """The part of the image that each class covers; the largest first, absent ones not."""
+        """Return the fraction of the image that each class covers, the largest first.
+
+        Classes that do not occur are left out.
+        """
         count_k = np.bincount(self.label_hw.ravel(), minlength=len(self.classes))
         share_k = count_k / self.label_hw.size
         order = np.argsort(-share_k, kind="stable")
@@ -68,7 +77,7 @@ class Prediction:
 
 
 class Predictor:
-    """A network ready for images. Threads may share one."""
+    """A trained network that segments images. Threads may share one."""
 
     def __init__(
         self, network: Network, *, protocol: Protocol | None = None, device: str = "auto"
@@ -87,12 +96,12 @@ class Predictor:
         device: str = "auto",
         precision: str = AUTO,
     ) -> Self:
-        """The best network of a run directory, or a file of one: .safetensors or an export.
+        """Open the best network of a run directory, a .safetensors file or an exported file.
 
-        `precision` is fp32, bf16, or "auto": the fastest that is safe here. `network.how` says
-        which it is.
+        `precision` is "fp32", "bf16", or "auto": the fastest that is safe on this machine.
+        `network.how` tells which was chosen.
         """
-        network = open_fast(Path(source), pick_device(device), precision)
+        network = open_network(Path(source), pick_device(device), precision)
         return cls(network, protocol=protocol, device=device)
 
     @classmethod
@@ -104,7 +113,7 @@ class Predictor:
         device: str = "auto",
         precision: str = AUTO,
     ) -> Self:
-        """A network that somebody shared: a folder of `reconet share`, or its id on the hub."""
+        """Open a shared network: a folder that `reconet share` wrote, or its id on the hub."""
         path = find_shared(source)
         return cls.from_run(path, protocol=protocol, device=device, precision=precision)
 
@@ -128,25 +137,31 @@ class Predictor:
     def __call__(
         self, source: ImageSource | ImageSources, *, with_probabilities: bool = False
     ) -> Prediction | list[Prediction]:
+        """Segment one image, or several: a list gives a list.
+
+        `with_probabilities` also keeps the probabilities of all classes, 4 bytes each.
+        """
         several = isinstance(source, list | tuple)
-        listed = list(source) if isinstance(source, list | tuple) else [source]
-        images = [as_rgb(one) for one in listed]
-        said: dict[int, Prediction] = {}
-        for group in self._groups([image_hwc.shape[:2] for image_hwc in images]):
+        sources = list(source) if isinstance(source, list | tuple) else [source]
+        images = [to_rgb(one) for one in sources]
+        found: dict[int, Prediction] = {}
+        for group in self._group_by_size(images):
             some = self._predict([images[number] for number in group], with_probabilities)
-            said.update(zip(group, some, strict=True))
-        return [said[number] for number in range(len(images))] if several else said[0]
+            found.update(zip(group, some, strict=True))
+        return [found[number] for number in range(len(images))] if several else found[0]
 
     def best(self, source: ImageSource) -> tuple[Label, NDArray[np.uint8]]:
         """Return the most probable class of each pixel, and its probability in 255ths.
 
-        Both are (h, w) of one byte: the probabilities of the other classes are never kept.
+        Both are uint8 (h, w). The probabilities of the other classes are not kept.
         """
-        image_hwc = as_rgb(source)
+        image_hwc = to_rgb(source)
         label_hw = np.empty(image_hwc.shape[:2], np.uint8)
         probability_hw = np.empty_like(label_hw)
         pixels_hwc = torch.from_numpy(image_hwc).to(self.device)
-        parts = bands(self.network.forward, pixels_hwc, self.protocol, len(self.classes))
+        parts = probability_bands(
+            self.network.forward, pixels_hwc, self.protocol, len(self.classes)
+        )
         for rows, probability_hkw in parts:
             best_label_hw, best_hw = best_class(probability_hkw)
             label_hw[rows] = best_label_hw.cpu().numpy()
@@ -154,49 +169,48 @@ class Predictor:
             probability_hw[rows] = byte_hw.cpu().numpy()
         return label_hw, probability_hw
 
-    def together(self, size: tuple[int, ...]) -> int:
-        """How many images of a size (h, w) go through the network at once."""
+    def images_at_once(self, size: tuple[int, ...]) -> int:
+        """Return how many images of a size (h, w) go through the network together."""
         height, width = size
-        if height * width > SMALL:
+        if height * width > LARGEST_IN_BATCH:
             return 1
-        return max(1, self.protocol.batch // windows_seen((height, width), self.protocol))
+        return max(1, self.protocol.batch // count_windows((height, width), self.protocol))
 
-    def _groups(self, sizes: Sequence[tuple[int, ...]]) -> list[list[int]]:
-        """Numbers of images that are shown together."""
+    def _group_by_size(self, images: Sequence[Image]) -> list[list[int]]:
+        """Return the indices of images that go through the network together."""
         by_size: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        for number, size in enumerate(sizes):
-            by_size[size].append(number)
+        for number, image_hwc in enumerate(images):
+            by_size[image_hwc.shape[:2]].append(number)
         return [
             numbers[start : start + count]
             for size, numbers in by_size.items()
-            for count in [self.together(size)]
+            for count in [self.images_at_once(size)]
             for start in range(0, len(numbers), count)
         ]
 
     def _predict(self, images: list[Image], with_probabilities: bool) -> list[Prediction]:
-        """Of images of one size."""
-        forward, protocol = self.network.forward, self.protocol
-        shown = [torch.from_numpy(image_hwc).to(self.device) for image_hwc in images]
-        readers: Sequence[list[Reader] | None] = [None]
-        if len(shown) > 1:
-            readers = read_together(forward, shown, protocol)
+        """Predict images of one size."""
+        pixels = [torch.from_numpy(image_hwc).to(self.device) for image_hwc in images]
+        readers: Sequence[list[WindowReader] | None] = [None]
+        if len(pixels) > 1:
+            readers = run_together(self.network.forward, pixels, self.protocol)
         return [
-            self._read_out(image_hwc, pixels_hwc, own, with_probabilities)
-            for image_hwc, pixels_hwc, own in zip(images, shown, readers, strict=True)
+            self._predict_one(image_hwc, pixels_hwc, own, with_probabilities)
+            for image_hwc, pixels_hwc, own in zip(images, pixels, readers, strict=True)
         ]
 
-    def _read_out(
+    def _predict_one(
         self,
         image_hwc: Image,
         pixels_hwc: torch.Tensor,
-        readers: list[Reader] | None,
+        readers: list[WindowReader] | None,
         with_probabilities: bool,
     ) -> Prediction:
         network, size = self.network, image_hwc.shape[:2]
         classes = len(network.info.classes)
         label_hw = np.empty(size, np.uint8)
         probability_khw = np.empty((classes, *size), np.float32) if with_probabilities else None
-        parts = bands(network.forward, pixels_hwc, self.protocol, classes, readers)
+        parts = probability_bands(network.forward, pixels_hwc, self.protocol, classes, readers)
         for rows, probability_hkw in parts:
             label_hw[rows] = best_class(probability_hkw)[0].cpu().numpy()
             if probability_khw is not None:
@@ -210,8 +224,8 @@ class Predictor:
         )
 
 
-def as_rgb(source: object) -> Image:
-    """RGB uint8 (h, w, 3), upright, of its own memory."""
+def to_rgb(source: object) -> Image:
+    """Return an image as RGB uint8 (h, w, 3), upright, in memory of its own."""
     if isinstance(source, str | Path):
         return read_upright(Path(source)).image_hwc
     if isinstance(source, Pillow.Image):
@@ -219,7 +233,7 @@ def as_rgb(source: object) -> Image:
     if isinstance(source, torch.Tensor):
         raise DataError(
             f"an image is a path, a Pillow image or an array, got a tensor {(*source.shape,)}; "
-            "of uint8 image_chw, give image_chw.permute(1, 2, 0).cpu().numpy()."
+            "if it is uint8 image_chw, pass image_chw.permute(1, 2, 0).cpu().numpy()."
         )
     if not isinstance(source, np.ndarray):
         raise DataError(

@@ -1,8 +1,9 @@
-"""How an image is shown to a network, and which windows that makes of it.
+"""Decide how an image is shown to a network, and which windows that makes of it.
 
-The lineage's protocol, the default: the long side is scaled to base_size x scale; an image that
-fits the crop is padded and shown once; a larger one is shown in windows of the crop's size, 2/3 of
-it apart. Or else the whole image at once, or scales of the image's own size.
+The default is the protocol of the papers that this work builds on. The long side is scaled to
+base_size x scale. An image that fits the crop is padded and shown once. A larger image is shown in
+windows of the crop's size, 2/3 of it apart. Settings choose the whole image at once instead, or
+scales relative to the image's own size.
 """
 
 import math
@@ -12,7 +13,7 @@ from typing import Literal, NamedTuple, Self
 import torch
 from torch import Tensor
 
-from reconet.inference.resampling import first_centre
+from reconet.inference.resampling import Span, first_centre
 from reconet.recipes.schema import Data, Eval
 
 BYTES_PER_PIXEL = 256  # of an image inside a network: the stem of a ResNet, in and out
@@ -20,7 +21,7 @@ BYTES_PER_PIXEL = 256  # of an image inside a network: the stem of a ResNet, in 
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """How an image is shown to a network; the names are those of the recipe's settings."""
+    """How an image is shown to a network. The names are those of the recipe's settings."""
 
     mode: Literal["slide", "whole"] = "slide"
     scales: tuple[float, ...] = (1.0,)
@@ -28,11 +29,12 @@ class Protocol:
     relative_to: Literal["base_size", "original"] = "base_size"
     base_size: int = 520
     crop: tuple[int, int] = (512, 512)
-    batch: int = 4  # most windows, mirrored ones too, that the network sees at once
-    budget_bytes: int = 2**31  # for sums, waiting logits, and what the network holds of a batch
+    batch: int = 4  # most windows, mirrored ones included, that the network sees at once
+    budget_bytes: int = 2**31  # for sums, kept logits, and what the network holds of a batch
 
     @classmethod
     def of(cls, settings: Eval, data: Data) -> Self:
+        """Return the protocol that a recipe asks for."""
         return cls(
             mode=settings.mode,
             scales=settings.scales,
@@ -44,11 +46,11 @@ class Protocol:
 
     @classmethod
     def in_training(cls, data: Data) -> Self:
-        """Each image once, whole, at the size that a scale of 1 means in training."""
+        """Show each image once and whole, at the size that a scale of 1 means in training."""
         return cls(mode="whole", base_size=data.base_size, crop=data.crop)
 
     def __str__(self) -> str:
-        """One line to print beside every score."""
+        """Describe the protocol in one line, to print beside every score."""
         own = self.relative_to == "original"
         scale_one = "the image's own size" if own else f"a long side of {self.base_size}"
         scales = ", ".join(f"{scale:g}" for scale in self.scales)
@@ -61,59 +63,60 @@ class Protocol:
 
     @property
     def most_pixels(self) -> int:
-        """Of what a network sees at once."""
+        """Return how many pixels a network may see at once."""
         return self.budget_bytes // BYTES_PER_PIXEL
 
 
-# Each image once, as it is.
+# Each image once, at its own size.
 WHOLE = Protocol(mode="whole", relative_to="original")
 
 
-class Axis(NamedTuple):
+class WindowAxis(NamedTuple):
     """One axis of an image at one scale, with the windows on it."""
 
     length: int  # pixels of the image
-    scaled: int  # ... at this scale
-    crop: int  # of a window; more than `scaled` where an image is padded
+    scaled: int  # pixels at this scale
+    crop: int  # pixels of a window, more than `scaled` if the image is padded
     starts: tuple[int, ...]
 
-    def span(self, start: int) -> tuple[int, int]:
-        """First and last + 1 of the image's pixels whose centres are in a window."""
+    def span(self, start: int) -> Span:
+        """Return the image's pixels whose centres are in a window."""
         stop = start + self.crop
         last = self.length if stop >= self.scaled else first_centre(stop, self.length, self.scaled)
         return first_centre(start, self.length, self.scaled), last
 
     def share(self) -> Tensor:
-        """One over the number of windows that each pixel is in."""
+        """Return, for each pixel, one over the number of windows that it is in."""
         count_n = torch.zeros(self.length)
         for first, last in map(self.span, self.starts):
             count_n[first:last] += 1
         return 1 / count_n
 
-    def places(self, start: int, pixels: tuple[int, int], size: int) -> Tensor:
-        """Where pixels of the image are in a window's logits, which are `size` long."""
+    def places(self, start: int, pixels: Span, size: int) -> Tensor:
+        """Return where pixels of the image are in a window's logits, which are `size` long."""
         pixel_n = torch.arange(*pixels, dtype=torch.float64)
         inside_n = (pixel_n + 0.5) * (self.scaled / self.length) - start
         return inside_n * (size / self.crop) - 0.5
 
 
-class Scale(NamedTuple):
+class WindowGrid(NamedTuple):
     """An image at one scale, cut into windows of one size."""
 
-    rows: Axis
-    columns: Axis
+    rows: WindowAxis
+    columns: WindowAxis
 
-    def windows(self) -> list[tuple[int, int]]:
+    def corners(self) -> list[tuple[int, int]]:
+        """Return top and left of every window."""
         return [(top, left) for top in self.rows.starts for left in self.columns.starts]
 
 
-def starts(length: int, crop: int, stride: int) -> tuple[int, ...]:
-    """Where windows begin that cover `length`; the last is pulled back inside."""
+def window_starts(length: int, crop: int, stride: int) -> tuple[int, ...]:
+    """Return where windows begin that cover `length`. The last is pulled back inside."""
     return (*range(0, length - crop, stride), max(0, length - crop))
 
 
-def at_scale(size: tuple[int, int], scale: float, protocol: Protocol) -> Scale:
-    """The lineage's protocol: windows of the crop's size at 2/3 of it, or the whole image."""
+def window_grid(size: tuple[int, int], scale: float, protocol: Protocol) -> WindowGrid:
+    """Return the windows of an image of some size at one scale of a protocol."""
     own = protocol.relative_to == "original"
     zoom = scale if own else scale * protocol.base_size / max(size)
     scaled = [max(1, round(zoom * length)) for length in size]
@@ -121,7 +124,7 @@ def at_scale(size: tuple[int, int], scale: float, protocol: Protocol) -> Scale:
     crop = scaled if whole else protocol.crop
     stride = [max(1, 2 * side // 3) for side in crop]
     axes = (
-        Axis(length, to, side, starts(to, side, step))
+        WindowAxis(length, to, side, window_starts(to, side, step))
         for length, to, side, step in zip(size, scaled, crop, stride, strict=True)
     )
-    return Scale(*axes)
+    return WindowGrid(*axes)

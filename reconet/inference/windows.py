@@ -1,16 +1,17 @@
-"""From an image of any size to the probabilities of its classes: scales, windows, mirror images.
+"""Compute the class probabilities of an image of any size, by scales, windows and mirror images.
 
-A network sees *windows*: pieces of the image at some scale, each perhaps mirrored. What it says
-of a window, at whatever resolution, is read at the centres of the image's own pixels (bilinear,
-the convention of the whole package), turned into probabilities there, and averaged: over the
-windows that overlap, over both mirror images, over the scales. So every window is resampled once,
-and nothing larger than the image is ever made: neither its scaled copies nor their probabilities.
+A network sees *windows*: pieces of the image at some scale, each perhaps mirrored. Its logits of a
+window may have any resolution. They are read at the centres of the image's own pixels (bilinear,
+the convention of the whole package) and turned into probabilities there. The probabilities are
+averaged over the windows that overlap, over both mirror images, and over the scales. So every
+window is resampled once, and nothing larger than the image is ever made: neither its scaled copies
+nor their probabilities.
 
-The sums are made band by band of the image's rows, within `Protocol.budget_bytes`. A window that
-reaches into the next band is not run again: its logits wait, as far as the budget allows.
+The sums are made for one band of rows after another, within `Protocol.budget_bytes`. The logits of
+a window that reaches into the next band are kept if the budget allows. Else the window runs again.
 
-Dimensions: h, w pixels of the image, k classes, c colours, b windows at once; y, x
-places in a window and i, j in its logits.
+Dimensions: h, w pixels of the image, k classes, c colours, b windows at once, y, x places in a
+window and i, j in its logits.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,27 +20,36 @@ import torch
 from torch import Tensor
 
 from reconet.data.transforms import MEAN_COLOUR
-from reconet.inference.protocol import Protocol, Scale, at_scale
-from reconet.inference.resampling import read_at, zoomed
+from reconet.inference.protocol import Protocol, WindowGrid, window_grid
+from reconet.inference.resampling import Span, linear_weights, scale_part
 from reconet.recipes.schema import Recipe
 from reconet.types import Image
 
 # image_bcyx, RGB uint8 -> logits_bkij of any resolution that covers the same ground: a network, a
-# folded copy of it, or the runtime of an export.
+# folded copy of it, or the backend of an export.
 Forward = Callable[[Tensor], Tensor]
-
-CHUNK_BYTES = 2**21  # probabilities under way: few enough to stay in the cache of a CPU
-
-
 Window = tuple[int, int, bool]  # top, left, mirrored
 
+CHUNK_BYTES = 2**21  # probabilities computed at once: few enough for the cache of a CPU
+ROWS_AT_ONCE = 64  # when the best class is chosen: `max` returns indices of 8 bytes
 
-def labels(forward: Forward, image_hwc: Tensor, protocol: Protocol, num_classes: int) -> Tensor:
-    """The most probable class of every pixel, label_hw, uint8."""
+
+def predict_labels(
+    forward: Forward, image_hwc: Tensor, protocol: Protocol, num_classes: int
+) -> Tensor:
+    """Return the most probable class of every pixel, label_hw in uint8."""
     label_hw = image_hwc.new_empty(image_hwc.shape[:2], dtype=torch.uint8)
-    for rows, probability_hkw in bands(forward, image_hwc, protocol, num_classes):
+    for rows, probability_hkw in probability_bands(forward, image_hwc, protocol, num_classes):
         label_hw[rows], _ = best_class(probability_hkw)
     return label_hw
+
+
+def predict_probabilities(
+    forward: Forward, image_hwc: Tensor, protocol: Protocol, num_classes: int
+) -> Tensor:
+    """Return probability_khw at the image's size. `probability_bands` needs less memory."""
+    bands = probability_bands(forward, image_hwc, protocol, num_classes)
+    return torch.cat([part_hkw for _, part_hkw in bands]).transpose(0, 1)
 
 
 def best_class(probability_hkw: Tensor) -> tuple[Tensor, Tensor]:
@@ -47,39 +57,31 @@ def best_class(probability_hkw: Tensor) -> tuple[Tensor, Tensor]:
     size = (probability_hkw.shape[0], probability_hkw.shape[2])
     label_hw = probability_hkw.new_empty(size, dtype=torch.uint8)
     best_hw = probability_hkw.new_empty(size)
-    # Few rows at once, because `max` returns indices of 8 bytes. It is several times as fast as
-    # `argmax` on a CPU.
-    for top in range(0, size[0], 64):
-        rows = slice(top, top + 64)
+    for top in range(0, size[0], ROWS_AT_ONCE):
+        rows = slice(top, top + ROWS_AT_ONCE)
+        # On a CPU `max` is several times as fast as `argmax`.
         best_hw[rows], index_hw = probability_hkw[rows].max(1)
         label_hw[rows] = index_hw
     return label_hw, best_hw
 
 
-def probabilities(
-    forward: Forward, image_hwc: Tensor, protocol: Protocol, num_classes: int
-) -> Tensor:
-    """All of them at once, probability_khw, at the image's size. `bands` needs less memory."""
-    parts = [part_hkw for _, part_hkw in bands(forward, image_hwc, protocol, num_classes)]
-    return torch.cat(parts).transpose(0, 1)
-
-
 @torch.no_grad()
-def bands(
+def probability_bands(
     forward: Forward,
     image_hwc: Tensor,
     protocol: Protocol,
     num_classes: int,
-    readers: "Sequence[Reader] | None" = None,
+    readers: "Sequence[WindowReader] | None" = None,
 ) -> Iterator[tuple[slice, Tensor]]:
-    """Rows of an image with the probabilities of their pixels, probability_hkw, top to bottom.
+    """Yield rows of an image with the probabilities of their pixels, probability_hkw.
 
-    `readers` are those of the image by `read_together`, if its windows have been shown already.
+    Bands come from top to bottom. `readers` are those that `run_together` returns for the image,
+    if the network has seen its windows already.
     """
     height, width = image_hwc.shape[:2]
     # An eighth of the budget: the caller still holds a band when the next one is begun.
     tall = max(1, protocol.budget_bytes // 8 // (4 * num_classes * width))
-    readers = readers or _readers(forward, image_hwc, protocol)
+    readers = readers or _make_readers(forward, image_hwc, protocol)
     for top in range(0, height, tall):
         rows = (top, min(height, top + tall))
         sum_hkw = torch.zeros(rows[1] - top, num_classes, width, device=image_hwc.device)
@@ -89,92 +91,94 @@ def bands(
 
 
 @torch.no_grad()
-def read_together(
+def run_together(
     forward: Forward, images: Sequence[Tensor], protocol: Protocol
-) -> "list[list[Reader]]":
-    """For each of several images of one size the readers for `bands`, whose windows the network
-    has seen in common batches. All their logits wait in memory: for images of few windows."""
-    everyone = [_readers(forward, image_hwc, protocol) for image_hwc in images]
-    for at_one_scale in zip(*everyone, strict=True):
+) -> "list[list[WindowReader]]":
+    """Run the windows of several images of one size in common batches.
+
+    Returns the readers of each image for `probability_bands`. All logits are kept in memory, so
+    this is for images of few windows.
+    """
+    readers_of_images = [_make_readers(forward, image_hwc, protocol) for image_hwc in images]
+    for at_one_scale in zip(*readers_of_images, strict=True):
         jobs = [(reader, window) for reader in at_one_scale for window in reader.windows()]
         batch = at_one_scale[0].batch
         for start in range(0, len(jobs), batch):
             some = jobs[start : start + batch]
             image_bcyx = torch.cat([reader.cut([window]) for reader, window in some])
             for (reader, window), logits_kij in zip(some, forward(image_bcyx).float(), strict=True):
-                reader.waiting[window] = logits_kij
-    return everyone
+                reader.kept[window] = logits_kij
+    return readers_of_images
 
 
-def windows_seen(size: tuple[int, int], protocol: Protocol) -> int:
-    """How many windows of an image a network is shown, mirror images too."""
-    views = [at_scale(size, scale, protocol) for scale in protocol.scales]
-    return sum(len(view.windows()) for view in views) * (2 if protocol.flip else 1)
+def count_windows(size: tuple[int, int], protocol: Protocol) -> int:
+    """Count the windows of an image that a network is shown, mirrored ones included."""
+    grids = [window_grid(size, scale, protocol) for scale in protocol.scales]
+    return sum(len(grid.corners()) for grid in grids) * (2 if protocol.flip else 1)
 
 
-def _readers(forward: Forward, image_hwc: Tensor, protocol: Protocol) -> "list[Reader]":
+def _make_readers(forward: Forward, image_hwc: Tensor, protocol: Protocol) -> "list[WindowReader]":
     size = (image_hwc.shape[0], image_hwc.shape[1])
-    views = [at_scale(size, scale, protocol) for scale in protocol.scales]
-    return [Reader(forward, image_hwc, view, protocol) for view in views]
+    grids = [window_grid(size, scale, protocol) for scale in protocol.scales]
+    return [WindowReader(forward, image_hwc, grid, protocol) for grid in grids]
 
 
 def whole_image(image_hwc: Image, recipe: Recipe) -> Tensor:
-    """The image as the network sees it: image_bchw, once and whole, its long side at base_size.
+    """Return the image as the network sees it whole: image_bchw, its long side at base_size.
 
     An attention belongs to one forward pass, and at this size objects are as large as they were in
-    training. (An evaluation by windows sees the same image in pieces, each with an attention of
-    its own.)
+    training. An evaluation by windows would have one attention for each window instead.
     """
     protocol = Protocol(mode="whole", base_size=recipe.data.base_size, budget_bytes=2**62)
-    rows, columns = at_scale((image_hwc.shape[0], image_hwc.shape[1]), 1.0, protocol)
+    rows, columns = window_grid((image_hwc.shape[0], image_hwc.shape[1]), 1.0, protocol)
     image_chw = torch.from_numpy(image_hwc).permute(2, 0, 1)
     size = (rows.scaled, columns.scaled)
-    return zoomed(image_chw, size, (0, size[0]), (0, size[1]))[None]
+    return scale_part(image_chw, size, (0, size[0]), (0, size[1]))[None]
 
 
-class Reader:
-    """Shows one scale of an image to a network, and adds what it says to the sums of a band."""
+class WindowReader:
+    """Shows the windows of one scale of an image to a network, and adds up its probabilities."""
 
     def __init__(
-        self, forward: Forward, image_hwc: Tensor, view: Scale, protocol: Protocol
+        self, forward: Forward, image_hwc: Tensor, grid: WindowGrid, protocol: Protocol
     ) -> None:
-        self.forward, self.view = forward, view
+        self.forward, self.grid = forward, grid
         self.image_chw = image_hwc.permute(2, 0, 1)
         self.flips = (False, True) if protocol.flip else (False,)
-        pixels = view.rows.crop * view.columns.crop
+        pixels = grid.rows.crop * grid.columns.crop
         self.batch = max(1, min(protocol.batch, protocol.most_pixels // pixels))
-        self.room = protocol.budget_bytes // 4 // len(protocol.scales)
-        self.waiting: dict[Window, Tensor] = {}
+        self.most_kept_bytes = protocol.budget_bytes // 4 // len(protocol.scales)
+        self.kept: dict[Window, Tensor] = {}  # logits
         equal = len(protocol.scales) * len(self.flips)
-        self.weight_h = view.rows.share().to(image_hwc.device) / equal
-        self.weight_w = view.columns.share().to(image_hwc.device)
+        self.weight_h = grid.rows.share().to(image_hwc.device) / equal
+        self.weight_w = grid.columns.share().to(image_hwc.device)
 
-    def add(self, sum_hkw: Tensor, rows: tuple[int, int]) -> None:
-        """Add the probabilities of the image's `rows` by all windows that have some of them."""
+    def add(self, sum_hkw: Tensor, rows: Span) -> None:
+        """Add the probabilities of the image's `rows`, by all windows that cover some of them."""
         wanted = self.windows(rows)
-        here = [window for window in wanted if window in self.waiting]
-        for window in here:
-            self._add(sum_hkw, rows, window, self.waiting[window])
-        new = [window for window in wanted if window not in here]
+        kept = [window for window in wanted if window in self.kept]
+        for window in kept:
+            self._add(sum_hkw, rows, window, self.kept[window])
+        new = [window for window in wanted if window not in kept]
         for start in range(0, len(new), self.batch):
             some = new[start : start + self.batch]
             for window, logits_kij in zip(some, self.forward(self.cut(some)).float(), strict=True):
                 self._add(sum_hkw, rows, window, logits_kij)
 
-    def windows(self, rows: tuple[int, int] | None = None) -> list[Window]:
-        """The windows that have some of the image's `rows`, or any of its pixels."""
-        begin, end = rows or (0, self.view.rows.length)
+    def windows(self, rows: Span | None = None) -> list[Window]:
+        """Return the windows that cover some of the image's `rows`, or any of its pixels."""
+        begin, end = rows or (0, self.grid.rows.length)
         wanted: list[Window] = []
-        for top, left in self.view.windows():
-            first, last = self.view.rows.span(top)
-            left_edge, right_edge = self.view.columns.span(left)
+        for top, left in self.grid.corners():
+            first, last = self.grid.rows.span(top)
+            left_edge, right_edge = self.grid.columns.span(left)
             if max(first, begin) < min(last, end) and left_edge < right_edge:
                 wanted += [(top, left, mirrored) for mirrored in self.flips]
         return wanted
 
     def cut(self, some: Sequence[Window]) -> Tensor:
-        """Windows as the network sees them, image_bcyx."""
-        size = (self.view.rows.crop, self.view.columns.crop)
+        """Return windows as the network sees them, image_bcyx."""
+        size = (self.grid.rows.crop, self.grid.columns.crop)
         image_bcyx = self.image_chw.new_empty((len(some), 3, *size))
         for number, (top, left, mirrored) in enumerate(some):
             if mirrored and number and some[number - 1][:2] == (top, left):
@@ -186,25 +190,23 @@ class Reader:
         return image_bcyx
 
     def _cut(self, out_cyx: Tensor, top: int, left: int) -> None:
-        """A window of the scaled image, padded with the mean colour at the right and below."""
-        rows, columns = self.view
+        """Cut a window of the scaled image, padded with the mean colour at the right and below."""
+        rows, columns = self.grid
         down = (top, min(rows.scaled, top + rows.crop))
         across = (left, min(columns.scaled, left + columns.crop))
-        cut_cyx = zoomed(self.image_chw, (rows.scaled, columns.scaled), down, across)
+        cut_cyx = scale_part(self.image_chw, (rows.scaled, columns.scaled), down, across)
         if cut_cyx.shape != out_cyx.shape:
             out_cyx.copy_(out_cyx.new_tensor(MEAN_COLOUR)[:, None, None].expand_as(out_cyx))
         out_cyx[:, : cut_cyx.shape[1], : cut_cyx.shape[2]] = cut_cyx
 
-    def _add(
-        self, sum_hkw: Tensor, rows: tuple[int, int], window: Window, logits_kij: Tensor
-    ) -> None:
+    def _add(self, sum_hkw: Tensor, rows: Span, window: Window, logits_kij: Tensor) -> None:
         top, left, mirrored = window
-        self._keep(window, logits_kij, later=self.view.rows.span(top)[1] > rows[1])
-        (first, last), columns = self.view.rows.span(top), self.view.columns.span(left)
+        (first, last), columns = self.grid.rows.span(top), self.grid.columns.span(left)
+        self._keep(window, logits_kij, needed_later=last > rows[1])
         down = (max(first, rows[0]), min(last, rows[1]))
         height, width = logits_kij.shape[1:]
-        row_hi = read_at(self.view.rows.places(top, down, height), height)
-        column_wj = read_at(self.view.columns.places(left, columns, width), width)
+        row_hi = linear_weights(self.grid.rows.places(top, down, height), height)
+        column_wj = linear_weights(self.grid.columns.places(left, columns, width), width)
         add_probabilities(
             sum_hkw[down[0] - rows[0] : down[1] - rows[0], :, slice(*columns)],
             logits_kij,
@@ -214,12 +216,11 @@ class Reader:
             self.weight_w[slice(*columns)],
         )
 
-    def _keep(self, window: Window, logits_kij: Tensor, *, later: bool) -> None:
-        """Logits of a window that reaches into the next band wait for it, if there is room."""
-        self.waiting.pop(window, None)
-        held = sum(4 * other.numel() for other in self.waiting.values())
-        if later and held + 4 * logits_kij.numel() <= self.room:
-            self.waiting[window] = logits_kij
+    def _keep(self, window: Window, logits_kij: Tensor, *, needed_later: bool) -> None:
+        self.kept.pop(window, None)
+        held = sum(4 * other.numel() for other in self.kept.values())
+        if needed_later and held + 4 * logits_kij.numel() <= self.most_kept_bytes:
+            self.kept[window] = logits_kij
 
 
 def add_probabilities(
@@ -230,8 +231,10 @@ def add_probabilities(
     weight_h: Tensor,
     weight_w: Tensor,
 ) -> None:
-    """sum += weight * softmax(resampled logits), some rows at a time; resampling is two products,
-    laid out so that neither needs a copy."""
+    """Add weight * softmax(resampled logits) to a sum, some rows at a time.
+
+    Resampling is two matrix products, laid out so that neither needs a copy.
+    """
     classes, height, width = logits_kij.shape
     logits_in = logits_kij.transpose(0, 1).reshape(height, classes * width)
     column_jw = column_wj.T.contiguous()

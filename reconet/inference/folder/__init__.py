@@ -1,15 +1,14 @@
-"""Predictions of many images as files in a folder.
+"""Predict many images, and write the results as files in a folder.
 
-find.py      which images are meant
-names.py     what the files of each are called; never one name for two images
-record.py    what has been predicted, so that a run may be stopped and gone on with
-plan.py      what is to be done, and by which process
-worker.py    one process at work
-write.py     the files of one image
-run.py       all together, in one process or several
+predict.py        predict all images, in one process or several
+find.py           find the images that the arguments name
+output_names.py   name the output files, so that no two images share one
+record.py         record which images are done, so that a run can resume
+plan.py           decide what is to be done, and by which process
+worker.py         predict the images of one process
+write.py          write the files of one image
 """
 
-from reconet.inference.folder.plan import Wanted
-from reconet.inference.folder.run import Outcome, predict_files
+from reconet.inference.folder.predict import FolderResult, predict_folder
 
-__all__ = ["Outcome", "Wanted", "predict_files"]
+__all__ = ["FolderResult", "predict_folder"]

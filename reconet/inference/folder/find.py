@@ -1,8 +1,8 @@
-"""Which images are meant by files, folders, globs and lists.
+"""Find the images that files, folders, globs and lists name.
 
-A folder means the images in it and below, without hidden ones. Links are followed, but no folder
-is entered twice, so a loop ends. What a former run has written is no image to predict: each
-folder with a record is asked for it. No file is opened here, lists and records excepted.
+A folder means the images in it and below it, without hidden ones. Links are followed, but no
+folder is entered twice, so a loop ends. Files that a former run wrote are not predicted: each
+folder with a record is asked for them. Only lists and records are opened here.
 """
 
 import os
@@ -19,45 +19,47 @@ from reconet.inference.folder.record import recorded_outputs
 SUFFIXES = (*IMAGES, ".gif", ".jfif", ".jpe", ".ppm", ".pgm", ".pnm")
 
 
-class Found(NamedTuple):
-    images: list[Path]  # absolute, each once
-    root: Path  # the deepest folder that all arguments share: outputs are placed as below it
+class FoundImages(NamedTuple):
+    """The images that are to be predicted."""
+
+    paths: list[Path]  # absolute, each once
+    root: Path  # the deepest folder that all arguments share; outputs keep their places below it
 
 
-def find_images(arguments: Sequence[str]) -> Found:
-    """An argument that means no image is an error: nobody types one on purpose."""
+def find_images(arguments: Sequence[str]) -> FoundImages:
+    """Find the images of all arguments. Raise if an argument names none."""
     images: dict[Path, None] = {}
     bases: list[str] = []
     for argument in arguments:
         found, some = _find(argument)
         images |= dict.fromkeys(found)
         bases += some
-    return Found(list(images), _common(bases))
+    return FoundImages(list(images), Path(os.path.commonpath(bases)))
 
 
 def _find(argument: str) -> tuple[list[Path], list[str]]:
-    """The images of one argument, and the folders that they are placed relative to."""
+    """Return the images of one argument, and the folders that their places are relative to."""
     if argument.startswith("@"):
         listed = read_list(argument[1:])
         return listed, [str(path.parent) for path in listed]
     path = Path(os.path.abspath(argument))
     if path.is_dir():
-        return _need(list(walk(path)), f"no images ({', '.join(SUFFIXES)}) in {path}."), [str(path)]
+        images = list(walk(path))
+        if not images:
+            raise DataError(f"no images ({', '.join(SUFFIXES)}) in {path}.")
+        return images, [str(path)]
     if os.path.lexists(path):
         return [path], [str(path.parent)]
     if has_magic(argument):
-        return _need(_matches(argument), f"no image matches {argument!r}."), [_fixed(argument)]
+        images = _match(argument)
+        if not images:
+            raise DataError(f"no image matches {argument!r}.")
+        return images, [_folder_above_wildcard(argument)]
     raise DataError(f"no such file or folder: {argument}.")
 
 
-def _need(images: list[Path], message: str) -> list[Path]:
-    if not images:
-        raise DataError(message)
-    return images
-
-
 def walk(folder: Path, entered: set[str] | None = None) -> Iterator[Path]:
-    """Images in a folder and below, in the order of their names."""
+    """Yield the images in a folder and below, in the order of their names."""
     entered = set() if entered is None else entered
     real = os.path.realpath(folder)
     if real in entered:
@@ -78,7 +80,7 @@ def walk(folder: Path, entered: set[str] | None = None) -> Iterator[Path]:
             yield path
 
 
-def _matches(pattern: str) -> list[Path]:
+def _match(pattern: str) -> list[Path]:
     paths = [Path(os.path.abspath(name)) for name in glob(pattern, recursive=True)]
     images = sorted(path for path in paths if path.suffix.lower() in SUFFIXES and path.is_file())
     written: set[Path] = set()
@@ -87,17 +89,17 @@ def _matches(pattern: str) -> list[Path]:
     return [path for path in images if path not in written]
 
 
-def _fixed(pattern: str) -> str:
-    """The folder above the first wildcard."""
+def _folder_above_wildcard(pattern: str) -> str:
     parts = Path(os.path.abspath(pattern)).parts
     first = next(number for number, part in enumerate(parts) if has_magic(part))
     return str(Path(*parts[:first]))
 
 
 def read_list(name: str) -> list[Path]:
-    """One path on each line, relative to where the command runs; "-" is the standard input.
+    """Read a list of paths, one on each line. "-" reads the standard input.
 
-    What is listed and missing is found out when its turn comes, as with any broken file.
+    Paths are relative to the working directory. A listed file that is missing fails later, when it
+    is to be predicted, like any broken file.
     """
     try:
         data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
@@ -111,7 +113,3 @@ def read_list(name: str) -> list[Path]:
     if any("\0" in line for line in lines):
         raise DataError(f"{name} is no list of paths, one on each line: it holds binary data.")
     return [Path(os.path.abspath(os.path.expanduser(line))) for line in lines if line]
-
-
-def _common(folders: Sequence[str]) -> Path:
-    return Path(os.path.commonpath(folders))

@@ -1,4 +1,4 @@
-"""What is to be done: which files are written for which image, and which are there already."""
+"""Decide which files are written for which image, and which images are done already."""
 
 import os
 from dataclasses import dataclass, field, replace
@@ -7,61 +7,68 @@ from pathlib import Path
 from uuid import uuid4
 
 from reconet.errors import OutputError
-from reconet.inference.folder.find import Found
-from reconet.inference.folder.names import KINDS, name_outputs
+from reconet.inference.folder.find import FoundImages
+from reconet.inference.folder.output_names import ENDINGS, name_outputs
 from reconet.inference.folder.record import (
     JOURNALS,
-    Entry,
     Record,
+    RecordEntry,
     read_record,
     recorded_outputs,
-    relative,
+    source_key,
     write_record,
 )
 from reconet.inference.predictor import Predictor
 from reconet.system.distributed import Processes
 from reconet.system.run_files import BEST
 
-Job = tuple[Path, str]  # an image and its stem
+PlannedImage = tuple[Path, str]  # an image and the stem of its output files
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """What is written for each image, beside its labels."""
+class WantedOutputs:
+    """The files that are written for each image, beside its mask."""
 
     overlay: bool = True
     probabilities: bool = False
 
     def kinds(self) -> list[str]:
-        return [kind for kind in KINDS if kind == "labels" or getattr(self, kind)]
+        """Return the names of all kinds of files that are written."""
+        return [kind for kind in ENDINGS if kind == "labels" or getattr(self, kind)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What the leading process has found, known to all."""
+class FolderPlan:
+    """What the first process found, the same on all processes."""
 
     out: Path
     run: str  # hash of network and settings
     network: str
-    token: str  # of this run's journals
-    images: list[Job]
-    record: Record = field(repr=False)  # of what need not be done again
+    token: str  # in the names of this run's journals
+    images: list[PlannedImage]
+    done: Record = field(repr=False)  # images that need not be predicted again
 
 
 def make_plan(
-    found: Found, out: Path, source: Path, predictor: Predictor, wanted: Wanted, overwrite: bool
-) -> Plan:
-    """Which files will be written for which image, and which are there already."""
-    run = f"{identity(source)}-{_hash(str(predictor.protocol).encode())}"
+    found: FoundImages,
+    out: Path,
+    source: Path,
+    predictor: Predictor,
+    wanted: WantedOutputs,
+    overwrite: bool,
+) -> FolderPlan:
+    """Plan the files of all images. With `overwrite` none is done, but the names stay."""
+    settings = blake2b(str(predictor.protocol).encode(), digest_size=4).hexdigest()
+    run = f"{hash_network(source)}-{settings}"
     record = read_record(out)
-    if overwrite:  # all is to be done again; the names stay
+    if overwrite:
         record = {key: replace(entry, run="") for key, entry in record.items()}
     else:
-        _check_same(out, record, run)
+        _check_same_run(out, record, run)
     ours = recorded_outputs(out)
-    inputs = set(found.images)
-    kept = {path: record[key].stem for path in inputs if (key := relative(path, out)) in record}
-    # An image that is gone keeps its files, but not their names.
+    inputs = set(found.paths)
+    kept = {path: record[key].stem for path in inputs if (key := source_key(path, out)) in record}
+    # An image that was deleted keeps its output files, but others may take their names.
     kept |= {
         path: entry.stem
         for key, entry in record.items()
@@ -71,21 +78,20 @@ def make_plan(
     def is_foreign(name: str) -> bool:
         return out / name in inputs or (os.path.lexists(out / name) and out / name not in ours)
 
-    stems = name_outputs(found.images, found.root, kept, is_foreign)
+    stems = name_outputs(found.paths, found.root, kept, is_foreign)
     write_record(out, record, out.glob(JOURNALS))
-    done = {key: entry for key, entry in record.items() if _is_done(out, entry, run, wanted)}
-    return Plan(
+    return FolderPlan(
         out=out,
         run=run,
         network=str(source),
         token=uuid4().hex[:12],
         images=list(stems.items()),
-        record=done,
+        done={key: entry for key, entry in record.items() if _is_done(out, entry, run, wanted)},
     )
 
 
-def identity(source: Path) -> str:
-    """A hash of the file, or files, that a network is in."""
+def hash_network(source: Path) -> str:
+    """Hash the file, or files, that hold a network."""
     path = source / BEST if source.is_dir() else source
     weights = path.with_suffix(".bin")  # beside an .xml
     digest = blake2b(digest_size=8)
@@ -96,35 +102,33 @@ def identity(source: Path) -> str:
     return digest.hexdigest()
 
 
-def _hash(data: bytes) -> str:
-    return blake2b(data, digest_size=4).hexdigest()
+def _check_same_run(out: Path, record: Record, run: str) -> None:
+    """Raise if the folder holds predictions of another network or with other settings."""
+    others = [entry for entry in record.values() if entry.run not in ("", run)]
+    if not others:
+        return
+    count = "1 prediction" if len(others) == 1 else f"{len(others)} predictions"
+    network, settings = run.split("-")
+    if all(entry.run.startswith(f"{network}-") for entry in others):
+        origin = "of this network with other settings"
+    elif all(entry.run.endswith(f"-{settings}") for entry in others):
+        origin = f"of another network ({others[0].network})"
+    else:
+        origin = f"of another network ({others[0].network}), with other settings"
+    raise OutputError(f"{out} holds {count} {origin}; name another --out, or --overwrite.")
 
 
-def _check_same(out: Path, record: Record, run: str) -> None:
-    other = [entry for entry in record.values() if entry.run not in ("", run)]
-    if other:
-        what = "1 prediction" if len(other) == 1 else f"{len(other)} predictions"
-        (network, settings), first = run.split("-"), other[0]
-        others = {entry.run for entry in other}
-        if all(one.startswith(f"{network}-") for one in others):
-            differs = "of this network with other settings"
-        elif all(one.endswith(f"-{settings}") for one in others):
-            differs = f"of another network ({first.network})"
-        else:
-            differs = f"of another network ({first.network}), with other settings"
-        raise OutputError(f"{out} holds {what} {differs}; name another --out, or --overwrite.")
-
-
-def _is_done(out: Path, entry: Entry, run: str, wanted: Wanted) -> bool:
-    """By this network, of this very image, and all that is wanted is there."""
-    if entry.run != run or (entry.bytes, entry.mtime_ns) != stamp(out / entry.source):
+def _is_done(out: Path, entry: RecordEntry, run: str, wanted: WantedOutputs) -> bool:
+    """Tell whether this network has predicted this very image, and all wanted files exist."""
+    if entry.run != run or (entry.bytes, entry.mtime_ns) != size_and_time(out / entry.source):
         return False
     return all(
         kind in entry.outputs and (out / entry.outputs[kind]).is_file() for kind in wanted.kinds()
     )
 
 
-def stamp(path: Path) -> tuple[int, int]:
+def size_and_time(path: Path) -> tuple[int, int]:
+    """Return size in bytes and modification time in ns, or (-1, -1) if there is no such file."""
     try:
         status = path.stat()
     except OSError:
@@ -132,12 +136,18 @@ def stamp(path: Path) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def shard(plan: Plan, processes: Processes, size: int) -> list[list[Job]]:
-    """This process's chunks of what is to be done. Chunks are cut before what is done is left out,
-    and several processes take turns with them."""
+def chunks_of_process(
+    plan: FolderPlan, processes: Processes, size: int
+) -> list[list[PlannedImage]]:
+    """Return the chunks of images that this process predicts.
+
+    Chunks are cut before the images that are done are left out, and dealt out to the processes in
+    turn. So one process and several show the network the same batches.
+    """
     chunks = [plan.images[start : start + size] for start in range(0, len(plan.images), size)]
     own = chunks[processes.rank :: processes.size]
     todo = [
-        [job for job in chunk if relative(job[0], plan.out) not in plan.record] for chunk in own
+        [image for image in chunk if source_key(image[0], plan.out) not in plan.done]
+        for chunk in own
     ]
     return [chunk for chunk in todo if chunk]

@@ -1,58 +1,80 @@
-"""One process at work: images are read, shown to the network, and their files written."""
+"""Predict the images of one process: read them, run the network, write their files."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from reconet.data.images.read import read_upright
-from reconet.errors import DataError, ReconetError
-from reconet.inference.folder.plan import Job, Plan, Wanted, stamp
-from reconet.inference.folder.record import Entry, Journal, journal_path, relative
+from reconet.errors import DataError, ReconetError, is_out_of_memory
+from reconet.inference.folder.plan import FolderPlan, PlannedImage, WantedOutputs, size_and_time
+from reconet.inference.folder.record import (
+    RecordEntry,
+    append_to_journal,
+    journal_path,
+    source_key,
+)
 from reconet.inference.folder.write import write_outputs
 from reconet.inference.predictor import Prediction, Predictor
+from reconet.system.progress import Progress
 from reconet.types import Image
 
-Said = tuple[Path, dict[str, Any]]  # what became of an image
+ImageResult = tuple[Path, dict[str, Any]]  # an image and what became of it
 
 
-class Worker:
-    """Predicts chunks of images and writes their files; says of each what became of it."""
+class ReadImage(NamedTuple):
+    """An image in memory, ready to be predicted."""
+
+    path: Path
+    entry: RecordEntry
+    image_hwc: Image
+
+
+class FolderWorker:
+    """Predicts chunks of images, writes their files, and tells what became of each image."""
 
     def __init__(
-        self, plan: Plan, predictor: Predictor, wanted: Wanted, rank: int, tick: Callable[[], None]
+        self,
+        plan: FolderPlan,
+        predictor: Predictor,
+        wanted: WantedOutputs,
+        rank: int,
+        progress: Progress,
     ) -> None:
-        self.plan, self.predictor, self.wanted, self.tick = plan, predictor, wanted, tick
-        self.journal = Journal(journal_path(plan.out, plan.token, rank))
+        self.plan, self.predictor, self.wanted, self.progress = plan, predictor, wanted, progress
+        self.journal = journal_path(plan.out, plan.token, rank)
 
-    def predict(self, chunk: list[Job]) -> Iterator[Said]:
-        """Small images of one size go together; others at once, so that none waits in memory."""
-        waiting: dict[tuple[int, ...], list[tuple[Entry, Path, Image]]] = {}
+    def predict(self, chunk: list[PlannedImage]) -> Iterator[ImageResult]:
+        """Predict a chunk. Small images of one size go through the network together.
+
+        A large image is predicted as soon as it is read, so that no other waits in memory with it.
+        """
+        waiting: dict[tuple[int, ...], list[ReadImage]] = {}
         for path, stem in chunk:
             try:
-                entry, image_hwc = self._read(path, stem)
+                image = self._read(path, stem)
             except (ReconetError, OSError, MemoryError) as error:
-                yield self._failed(path, error)
+                yield self._fail(path, error)
                 continue
-            size = image_hwc.shape[:2]
-            group = [*waiting.pop(size, []), (entry, path, image_hwc)]
-            if len(group) < self.predictor.together(size):
+            size = image.image_hwc.shape[:2]
+            group = [*waiting.pop(size, []), image]
+            if len(group) < self.predictor.images_at_once(size):
                 waiting[size] = group
             else:
-                yield from self._group(group)
+                yield from self._predict_group(group)
         for group in waiting.values():
-            yield from self._group(group)
+            yield from self._predict_group(group)
 
-    def _read(self, path: Path, stem: str) -> tuple[Entry, Image]:
-        if not path.is_file():  # a pipe would be waited for
-            what = "it is no ordinary file" if os.path.lexists(path) else "no such file"
-            raise DataError(f"cannot read {path}: {what}.")
-        size, mtime_ns = stamp(path)
+    def _read(self, path: Path, stem: str) -> ReadImage:
+        if not path.is_file():  # reading a pipe would block
+            reason = "it is no ordinary file" if os.path.lexists(path) else "no such file"
+            raise DataError(f"cannot read {path}: {reason}.")
+        size, mtime_ns = size_and_time(path)
         image_hwc, frames = read_upright(path)
         note = f"has {frames} frames or pages; only the first is used" if frames > 1 else ""
-        entry = Entry(
-            source=relative(path, self.plan.out),
+        entry = RecordEntry(
+            source=source_key(path, self.plan.out),
             stem=stem,
             network=self.plan.network,
             bytes=size,
@@ -61,30 +83,30 @@ class Worker:
             width=image_hwc.shape[1],
             note=note,
         )
-        return entry, image_hwc
+        return ReadImage(path, entry, image_hwc)
 
-    def _group(self, group: list[tuple[Entry, Path, Image]]) -> Iterator[Said]:
-        probabilities = self.wanted.probabilities
+    def _predict_group(self, group: list[ReadImage]) -> Iterator[ImageResult]:
         try:
-            for entry, _, _ in group:
-                self._check_room(entry)
-            said = self.predictor(
-                [image_hwc for _, _, image_hwc in group], with_probabilities=probabilities
+            for image in group:
+                self._check_memory(image.entry)
+            predictions = self.predictor(
+                [image.image_hwc for image in group],
+                with_probabilities=self.wanted.probabilities,
             )
         except (ReconetError, MemoryError, RuntimeError) as error:
-            if not _is_expected(error):
-                raise
-            if len(group) > 1:  # who was it?
-                for one in group:
-                    yield from self._group([one])
+            if isinstance(error, RuntimeError) and not is_out_of_memory(error):
+                raise  # a bug
+            if len(group) > 1:  # find out which image it was
+                for image in group:
+                    yield from self._predict_group([image])
             else:
-                yield self._failed(group[0][1], error)
+                yield self._fail(group[0].path, error)
             return
-        for (entry, path, _), prediction in zip(group, said, strict=True):
-            yield self._write(entry, path, prediction)
+        for image, prediction in zip(group, predictions, strict=True):
+            yield self._write(image, prediction)
 
-    def _check_room(self, entry: Entry) -> None:
-        """Labels are made in bands; all probabilities at once need to fit."""
+    def _check_memory(self, entry: RecordEntry) -> None:
+        """Raise if all probabilities of an image do not fit. Labels always do: they need bands."""
         budget = self.predictor.protocol.budget_bytes
         needed = 4 * len(self.predictor.classes) * entry.height * entry.width
         if self.wanted.probabilities and needed > budget:
@@ -93,32 +115,21 @@ class Worker:
                 f"{budget / 2**30:.1f}; give more, or leave out --probabilities."
             )
 
-    def _write(self, entry: Entry, path: Path, prediction: Prediction) -> Said:
-        self.journal.add(entry)
+    def _write(self, image: ReadImage, prediction: Prediction) -> ImageResult:
+        entry = image.entry
+        append_to_journal(self.journal, entry)
         try:
             outputs = write_outputs(self.plan.out, entry.stem, prediction, self.wanted.kinds())
         except (ReconetError, OSError, MemoryError) as error:
-            return self._failed(path, error)
+            return self._fail(image.path, error)
         entry = replace(entry, run=self.plan.run, outputs=outputs, shares=prediction.shares())
-        self.journal.add(entry)
-        self.tick()
-        return path, {"status": "done", **told(entry)}
+        append_to_journal(self.journal, entry)
+        self.progress.advance()
+        return image.path, {"status": "done", **entry.summary()}
 
-    def _failed(self, path: Path, error: BaseException) -> Said:
-        self.tick()
+    def _fail(self, path: Path, error: BaseException) -> ImageResult:
+        self.progress.advance()
         reason = str(error) or type(error).__name__
-        if isinstance(error, MemoryError) or "allocate" in reason:
+        if is_out_of_memory(error):
             reason = "there is not enough memory for it."
         return path, {"status": "failed", "error": reason}
-
-
-def _is_expected(error: BaseException) -> bool:
-    """An image's fault, or the machine's; any other RuntimeError is a bug."""
-    text = str(error)
-    return not isinstance(error, RuntimeError) or "allocate" in text or "out of memory" in text
-
-
-def told(entry: Entry) -> dict[str, Any]:
-    """What is worth telling a program that asks."""
-    names = ("width", "height", "outputs", "shares", "note")
-    return {name: value for name in names if (value := getattr(entry, name))}

@@ -1,4 +1,4 @@
-"""The files of one image. Each appears in one move, and none outside the output folder."""
+"""Write the files of one image. Each appears in one move, and none outside the output folder."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,9 +9,9 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from reconet.data.images.read import write_index
+from reconet.data.images.write import write_mask
 from reconet.errors import OutputError
-from reconet.inference.folder.names import LABELS, LONG_OVERLAY, OVERLAY, PROBABILITIES
+from reconet.inference.folder.output_names import LONG_OVERLAY, MASK, OVERLAY, PROBABILITIES
 from reconet.inference.predictor import Prediction
 from reconet.system.files import write_atomic
 
@@ -22,32 +22,32 @@ QUALITY = 90
 def write_outputs(
     out: Path, stem: str, prediction: Prediction, kinds: Sequence[str]
 ) -> dict[str, str]:
-    """Write what is wanted; the names of the files, relative to the output folder."""
+    """Write some kinds of files. Return their names, relative to the output folder."""
     return {kind: WRITERS[kind](out, stem, prediction) for kind in kinds}
 
 
-def write_labels(out: Path, stem: str, prediction: Prediction) -> str:
-    write_index(inside(out, stem + LABELS), prediction.label_hw, prediction.palette)
-    return stem + LABELS
+def _write_mask(out: Path, stem: str, prediction: Prediction) -> str:
+    write_mask(path_inside(out, stem + MASK), prediction.label_hw, prediction.palette)
+    return stem + MASK
 
 
-def write_overlay(out: Path, stem: str, prediction: Prediction) -> str:
+def _write_overlay(out: Path, stem: str, prediction: Prediction) -> str:
     image = prediction.overlay()
     name = stem + (OVERLAY if max(image.size) <= JPEG_LONGEST else LONG_OVERLAY)
     if name.endswith(".jpg"):
-        write_atomic(inside(out, name), lambda file: image.save(file, "JPEG", quality=QUALITY))
+        write_atomic(path_inside(out, name), lambda file: image.save(file, "JPEG", quality=QUALITY))
     else:
-        write_atomic(inside(out, name), lambda file: image.save(file, "PNG"))
+        write_atomic(path_inside(out, name), lambda file: image.save(file, "PNG"))
     return name
 
 
-def write_probabilities(out: Path, stem: str, prediction: Prediction) -> str:
-    """What numpy.load reads: probability_khw in half precision, and the names of the classes."""
+def _write_probabilities(out: Path, stem: str, prediction: Prediction) -> str:
+    """Write probability_khw in half precision, and the names of the classes, for numpy.load."""
     probability_khw = prediction.probability_khw
     assert probability_khw is not None
     name = stem + PROBABILITIES
     write_atomic(
-        inside(out, name), lambda file: _write_npz(file, probability_khw, prediction.classes)
+        path_inside(out, name), lambda file: _write_npz(file, probability_khw, prediction.classes)
     )
     return name
 
@@ -55,7 +55,7 @@ def write_probabilities(out: Path, stem: str, prediction: Prediction) -> str:
 def _write_npz(
     file: BinaryIO, probability_khw: NDArray[np.float32], classes: tuple[str, ...]
 ) -> None:
-    """Class by class: another copy of all of them might not fit."""
+    """Write class by class, because another copy of all of them might not fit in memory."""
     header = {"descr": "<f2", "fortran_order": False, "shape": probability_khw.shape}
     with ZipFile(file, "w", ZIP_DEFLATED, compresslevel=1) as archive:
         with archive.open("probability_khw.npy", "w", force_zip64=True) as member:
@@ -66,8 +66,8 @@ def _write_npz(
             npy.write_array(member, np.array(classes), allow_pickle=False)
 
 
-def inside(out: Path, name: str) -> Path:
-    """Where a file goes; an error if a link would lead it elsewhere."""
+def path_inside(out: Path, name: str) -> Path:
+    """Return the path of an output file. Raise if a link leads it out of the folder."""
     path = out / name
     if path.is_symlink() or not path.resolve().is_relative_to(out.resolve()):
         raise OutputError(f"cannot write {path}: a link leads out of {out}.")
@@ -75,7 +75,7 @@ def inside(out: Path, name: str) -> Path:
 
 
 WRITERS: dict[str, Callable[[Path, str, Prediction], str]] = {
-    "labels": write_labels,
-    "overlay": write_overlay,
-    "probabilities": write_probabilities,
+    "labels": _write_mask,
+    "overlay": _write_overlay,
+    "probabilities": _write_probabilities,
 }

@@ -1,20 +1,19 @@
-"""ONNX files by ONNX Runtime. They are data: nothing in one is run but its arithmetic."""
+"""Run ONNX files by ONNX Runtime. They are data: only their arithmetic is run."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from reconet.errors import CheckpointError, MissingExtraError, first_line
-
-if TYPE_CHECKING:
-    from reconet.inference.backends import Run
+from reconet.inference.backends.interface import OpenedFile
 
 
-def open_onnx(source: Path, outputs: Sequence[str]) -> tuple[Mapping[str, str], str, "Run"]:
+def open_onnx(source: Path, outputs: Sequence[str]) -> OpenedFile:
+    """Open an .onnx file for some of its outputs."""
     try:
         import onnx
         import onnxruntime
@@ -22,7 +21,7 @@ def open_onnx(source: Path, outputs: Sequence[str]) -> tuple[Mapping[str, str], 
         raise MissingExtraError("export", f"opening {source}") from error
     data = source.read_bytes()
     try:
-        _refuse_other_files(onnx.load_model_from_string(data), source)
+        _refuse_external_data(onnx.load_model_from_string(data), source)
         settings = onnxruntime.SessionOptions()
         settings.intra_op_num_threads = torch.get_num_threads()
         settings.log_severity_level = 3
@@ -30,11 +29,11 @@ def open_onnx(source: Path, outputs: Sequence[str]) -> tuple[Mapping[str, str], 
             data,
             settings,
             providers=["CPUExecutionProvider"],
-            enable_fallback=0,  # to the same provider, with a word on stdout
+            enable_fallback=0,  # it would fall back to the same provider and print a line
         )
     except CheckpointError:
         raise
-    except Exception as error:  # protobuf and the runtime raise nearly anything
+    except Exception as error:  # protobuf and ONNX Runtime raise errors of many kinds
         reason = first_line(error)
         raise CheckpointError(f"cannot read {source}: {reason.rstrip('.')}.") from error
     texts: dict[str, str] = session.get_modelmeta().custom_metadata_map
@@ -44,11 +43,11 @@ def open_onnx(source: Path, outputs: Sequence[str]) -> tuple[Mapping[str, str], 
         result: Sequence[NDArray[np.generic]] = session.run(list(outputs), {name: image_bchw})
         return result
 
-    return texts, "ONNX Runtime", run
+    return OpenedFile(texts, "ONNX Runtime", run)
 
 
-def _refuse_other_files(model: Any, source: Path) -> None:
-    """A model may say that its weights are in any other file of this machine; ours never do."""
+def _refuse_external_data(model: Any, source: Path) -> None:
+    """Refuse a model that reads weights from another file, which may be any on this machine."""
     graphs = [model.graph, *model.functions]
     for tensor in (t for graph in graphs for t in _tensors(graph)):
         if tensor.data_location == tensor.EXTERNAL or tensor.external_data:
@@ -58,7 +57,7 @@ def _refuse_other_files(model: Any, source: Path) -> None:
 
 
 def _tensors(graph: Any) -> Iterator[Any]:
-    """All of a graph or function, and of the graphs inside of it."""
+    """Yield all tensors of a graph or function, and of the graphs inside it."""
     yield from getattr(graph, "initializer", ())
     for sparse in getattr(graph, "sparse_initializer", ()):
         yield from (sparse.values, sparse.indices)

@@ -1,13 +1,13 @@
-"""What the files of each image are called.
+"""Name the output files of each image.
 
 An image images/sub/street.jpg of the folder `images` becomes, in the output folder,
 
-    sub/street.png            the labels: palette and class numbers
-    sub/street.overlay.jpg    the image, tinted (.png where it is too long for a JPEG)
+    sub/street.png            the mask: palette and class numbers
+    sub/street.overlay.jpg    the image, tinted (.png if it is too long for a JPEG)
     sub/street.npz            the probabilities
 
-If another image has that name, or a file that we did not write, the suffix stays: street.jpg.png;
-if that is taken too, street.jpg~2.png, and so on. Names of a former run stay as they were.
+If another image has that name, or a file that we did not write, the suffix stays: street.jpg.png.
+If that is taken too, street.jpg~2.png, and so on. Names of a former run do not change.
 """
 
 import os
@@ -16,18 +16,18 @@ from hashlib import blake2b
 from itertools import count
 from pathlib import Path, PurePath
 
-LABELS, OVERLAY, LONG_OVERLAY, PROBABILITIES = ".png", ".overlay.jpg", ".overlay.png", ".npz"
-KINDS = {
-    "labels": (LABELS,),
+MASK, OVERLAY, LONG_OVERLAY, PROBABILITIES = ".png", ".overlay.jpg", ".overlay.png", ".npz"
+ENDINGS = {
+    "labels": (MASK,),
     "overlay": (OVERLAY, LONG_OVERLAY),
     "probabilities": (PROBABILITIES,),
-}
+}  # of each kind of output
 LONGEST = 200  # bytes of a name: file systems take 255, and temporary files add to it
 
 
-def files_of(stem: str) -> set[str]:
-    """All files that may be written for an image."""
-    return {stem + ending for endings in KINDS.values() for ending in endings}
+def possible_files(stem: str) -> set[str]:
+    """Return all files that may be written for an image."""
+    return {stem + ending for endings in ENDINGS.values() for ending in endings}
 
 
 def name_outputs(
@@ -36,21 +36,19 @@ def name_outputs(
     kept: Mapping[Path, str],
     is_foreign: Callable[[str], bool],
 ) -> dict[Path, str]:
-    """A stem for each image, relative to the output folder; no two share a file.
+    """Choose a stem for each image, relative to the output folder, so that no two share a file.
 
-    `kept` are the stems of a former run; `is_foreign` says of a file in the output folder whether
-    it is there and somebody else's.
+    `kept` are the stems of a former run. `is_foreign` tells of a file in the output folder whether
+    it exists and is not ours.
     """
-    claimed = {name.casefold() for stem in kept.values() for name in files_of(stem)}
+    claimed = {name.casefold() for stem in kept.values() for name in possible_files(stem)}
     stems = {path: kept[path] for path in images if path in kept}
     for path in images:
         if path in stems:
             continue
         for stem in _candidates(path, root):
-            files = files_of(stem)
-            folded = {
-                name.casefold() for name in files
-            }  # a.png and A.png are one file on some disks
+            files = possible_files(stem)
+            folded = {name.casefold() for name in files}  # some disks do not tell a.png from A.png
             if claimed.isdisjoint(folded) and not any(map(is_foreign, files)):
                 claimed |= folded
                 stems[path] = stem
@@ -62,15 +60,15 @@ def _candidates(path: Path, root: Path) -> Iterator[str]:
     place = PurePath(os.path.relpath(path, root))
     assert ".." not in place.parts
     assert not place.is_absolute()
-    folder, name = place.parent, _short(place.name)
-    yield (folder / (_short(place.stem))).as_posix()
+    folder, name = place.parent, _shorten(place.name)
+    yield (folder / (_shorten(place.stem))).as_posix()
     yield (folder / name).as_posix()
     for number in count(2):
         yield (folder / f"{name}~{number}").as_posix()
 
 
-def _short(name: str) -> str:
-    """A name that leaves room for an ending; different long names stay different."""
+def _shorten(name: str) -> str:
+    """Shorten a name to leave room for an ending. Different long names stay different."""
     data = os.fsencode(name)
     if len(data) <= LONGEST:
         return name

@@ -1,9 +1,9 @@
-"""OpenVINO's IR, an .xml with its .bin, by OpenVINO. It is data: only its arithmetic is run."""
+"""Run OpenVINO files, an .xml with its .bin. They are data: only their arithmetic is run."""
 
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,17 +11,16 @@ from numpy.typing import NDArray
 
 from reconet.errors import CheckpointError, MissingExtraError
 from reconet.inference.backends.export_info import KEY
+from reconet.inference.backends.interface import OpenedFile
 from reconet.system.hardware import make_bf16_safe
 
-if TYPE_CHECKING:
-    from reconet.inference.backends import Run
 
+def open_openvino(source: Path, outputs: Sequence[str], *, precision: str = "f32") -> OpenedFile:
+    """Open an .xml file for some of its outputs.
 
-def open_openvino(
-    source: Path, outputs: Sequence[str], *, precision: str = "f32"
-) -> tuple[Mapping[str, str], str, "Run"]:
-    """`precision` is that of all products which are not int8; OpenVINO's own choice is by what the
-    CPU announces, which some virtual machines do wrongly (see cpu.py)."""
+    `precision` is that of all products that are not int8. Left alone, OpenVINO chooses by what the
+    CPU announces, which is wrong on some virtual machines (see system/hardware.py).
+    """
     make_bf16_safe()
     try:
         import openvino
@@ -39,32 +38,35 @@ def open_openvino(
         model = core.read_model(source)
         texts = read_texts(model)
         wanted = [model.output(name) for name in outputs]
-        # What leads to no wanted output is not computed.
+        # Operations that lead to no wanted output are not computed.
         part = openvino.Model(wanted, model.get_parameters())
         compiled = core.compile_model(part, "CPU", settings)
-    except Exception as error:  # even that its own message cannot be decoded
+    except (
+        Exception
+    ) as error:  # of many kinds; some messages cannot even be decoded
         reason = str(error).strip().splitlines()[-1].strip() if str(error).strip() else "no reason"
         raise CheckpointError(f"cannot read {source}: {reason.rstrip('.')}.") from error
-    own = threading.local()  # a request serves one thread at a time
+    local = threading.local()  # a request serves one thread at a time
 
     def run(image_bchw: NDArray[np.uint8]) -> Sequence[NDArray[np.generic]]:
-        if not hasattr(own, "request"):
-            own.request = compiled.create_infer_request()
-        said = own.request.infer({0: np.ascontiguousarray(image_bchw)})
-        return [np.array(said[number]) for number in range(len(outputs))]
+        if not hasattr(local, "request"):
+            local.request = compiled.create_infer_request()
+        results = local.request.infer({0: np.ascontiguousarray(image_bchw)})
+        return [np.array(results[number]) for number in range(len(outputs))]
 
-    return texts, "OpenVINO", run
+    return OpenedFile(texts, "OpenVINO", run)
 
 
 def read_texts(model: Any) -> dict[str, str]:
-    """What `write_texts` has written; nothing of another's model."""
+    """Return the texts that `write_texts` wrote, or none if it did not write this model."""
     if not model.has_rt_info([KEY]):
         return {}
     texts = model.get_rt_info([KEY]).value
-    # Of a model that was never in a file they are plain, of one that was they are wrapped.
+    # Plain strings in a model that was just built, wrapped ones in a model read from a file.
     return {name: str(getattr(text, "value", text)) for name, text in texts.items()}
 
 
 def write_texts(model: Any, texts: Mapping[str, str]) -> None:
+    """Write texts into an openvino.Model, as its metadata."""
     for name, text in texts.items():
         model.set_rt_info(text, [KEY, name])

@@ -1,0 +1,115 @@
+"""Count one confusion matrix over all images of a dataset and all processes.
+
+Dimensions: h, w pixels, c colours, k classes. count_kk[t, p] = pixels of class t predicted as p.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from reconet.data.dataset import Dataset
+from reconet.data.loader import OnError, Skipped, samples
+from reconet.errors import DataError, ReconetError
+from reconet.evaluation.metrics import confusion_matrix
+from reconet.inference.protocol import WHOLE, Protocol
+from reconet.inference.windows import Forward, predict_labels
+from reconet.models.segmenter import Segmenter
+from reconet.system.distributed import Processes
+from reconet.system.progress import SILENT, Progress
+from reconet.types import Label
+
+OnPrediction = Callable[[str, Label], None]  # gets the name of an image and its predicted labels
+Stop = Callable[[], bool]
+
+
+class StoppedError(ReconetError):
+    """Somebody asked to stop before the last image."""
+
+
+class Confusion(NamedTuple):
+    """A confusion matrix, and how many images it leaves out. Both are over all processes."""
+
+    count_kk: Tensor
+    skipped: int  # images that could not be read
+
+
+def count_model_confusion(
+    model: Segmenter,
+    dataset: Dataset,
+    processes: Processes,
+    *,
+    protocol: Protocol = WHOLE,
+    workers: int = 0,
+    on_error: OnError = "raise",
+    stop: Stop = lambda: False,
+    progress: Progress = SILENT,
+) -> Confusion:
+    """Count the confusion of a model that may be in training. Its mode is restored afterwards."""
+    was_training = model.training
+    model.eval()
+    try:
+        return count_confusion(
+            model.coarse,
+            model.num_classes,
+            dataset,
+            processes,
+            protocol=protocol,
+            workers=workers,
+            on_error=on_error,
+            stop=stop,
+            progress=progress,
+        )
+    finally:
+        model.train(was_training)
+
+
+@torch.no_grad()
+def count_confusion(
+    forward: Forward,
+    num_classes: int,
+    dataset: Dataset,
+    processes: Processes,
+    *,
+    protocol: Protocol = WHOLE,
+    workers: int = 0,
+    on_error: OnError = "raise",
+    on_prediction: OnPrediction | None = None,
+    stop: Stop = lambda: False,
+    progress: Progress = SILENT,
+) -> Confusion:
+    """Count (true, predicted) pairs over every image at its own size.
+
+    Every process gets the same result. Images come one by one and are not kept. An image that
+    cannot be read raises on all processes, or is skipped if `on_error` is "skip". If `stop`
+    returns True on any process, all raise a StoppedError. `progress` advances by one for each
+    image of this process. The caller starts it.
+    """
+    if len(dataset) == 0:
+        raise DataError(f"{dataset.info.name} has no images in split {dataset.split!r}.")
+    device = processes.device
+    count_kk = torch.zeros(num_classes, num_classes, dtype=torch.int64, device=device)
+    error, stopped, skipped = None, False, 0
+    rank, size = processes.rank, processes.size
+    try:
+        for sample in samples(dataset, rank=rank, world=size, workers=workers, on_error=on_error):
+            if isinstance(sample, Skipped):
+                skipped += 1
+                continue
+            image_hwc = torch.from_numpy(sample.image_hwc).to(device)
+            label_hw = torch.from_numpy(sample.label_hw).to(device)
+            predicted_hw = predict_labels(forward, image_hwc, protocol, num_classes)
+            count_kk += confusion_matrix(label_hw, predicted_hw, num_classes)
+            if on_prediction is not None:
+                on_prediction(sample.name, predicted_hw.cpu().numpy())
+            progress.advance()
+            if stopped := stop():
+                break
+    except ReconetError as raised:
+        error = raised
+    processes.raise_together(error)
+    if processes.sum(torch.tensor(float(stopped), device=device)):
+        raise StoppedError("stopped before the last image.")
+    all_skipped = processes.sum(torch.tensor(skipped, device=device))
+    return Confusion(processes.sum(count_kk), int(all_skipped))

@@ -1,0 +1,142 @@
+"""Predict many images into a folder.
+
+A run can be stopped and resumed, and a broken file does not end it. The list of images is cut into
+chunks of as many images as the network sees at once, and the chunks are dealt out to the processes
+in turn. So one process and several show the network the same batches, and write the same files.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from reconet.inference.folder.find import find_images
+from reconet.inference.folder.plan import FolderPlan, WantedOutputs, chunks_of_process, make_plan
+from reconet.inference.folder.record import journal_path, read_record, source_key, write_record
+from reconet.inference.folder.worker import FolderWorker
+from reconet.inference.network import AUTO, open_network, precision_of
+from reconet.inference.predictor import Predictor
+from reconet.inference.protocol import Protocol
+from reconet.recipes.schema import Recipe
+from reconet.system.distributed import Processes, join_processes
+from reconet.system.files import check_output_folder
+from reconet.system.progress import SILENT, Progress
+
+FOLDER = "predictions"  # in a run directory, by default
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderResult:
+    """What became of every image, in the order in which they were found."""
+
+    out: Path
+    network: str
+    how: str
+    protocol: str
+    images: list[dict[str, Any]]  # source, status, and more
+
+    def having(self, status: str) -> list[dict[str, Any]]:
+        """Return the images with a status: done, skipped or failed."""
+        return [image for image in self.images if image["status"] == status]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        counts = {status: len(self.having(status)) for status in ("done", "skipped", "failed")}
+        return {
+            "format": 1,
+            "out": str(self.out),
+            **counts,
+            **{k: v for k, v in vars(self).items() if k != "out"},
+        }
+
+
+def predict_folder(
+    source: Path,
+    arguments: list[str],
+    out: Path | None = None,
+    *,
+    overlay: bool = True,
+    probabilities: bool = False,
+    change: Callable[[Recipe], Recipe] = lambda recipe: recipe,
+    memory: int | None = None,
+    device: str = "auto",
+    precision: str = AUTO,
+    overwrite: bool = False,
+    progress: Progress = SILENT,
+) -> FolderResult | None:
+    """Predict all images that the arguments name, and write their files.
+
+    The arguments are files, folders, globs, or @lists of paths. `change` may change the recipe,
+    and with it how images are shown. `memory` is the budget for that in bytes. With several
+    processes only the first one gets a result and reports progress.
+    """
+    wanted = WantedOutputs(overlay=overlay, probabilities=probabilities)
+    with join_processes(device) as processes:
+        found = find_images(arguments) if processes.is_first else None
+        folder = Path(os.path.abspath(out or default_out(source)))
+        if processes.is_first:
+            check_output_folder(folder)
+        predictor = _open_predictor(source, processes, change, memory, precision)
+        plan = None
+        if found is not None:
+            plan = make_plan(found, folder, source, predictor, wanted, overwrite)
+        plan = processes.broadcast(plan)
+        chunks = chunks_of_process(plan, processes, predictor.protocol.batch)
+        progress = progress if processes.is_first else SILENT
+        progress.start(sum(map(len, chunks)), "predict")
+        worker = FolderWorker(plan, predictor, wanted, processes.rank, progress)
+        own = [result for chunk in chunks for result in worker.predict(chunk)]
+        results = dict(result for part in processes.gather(own) for result in part)
+        if not processes.is_first:
+            return None
+        return _finish(plan, predictor, results, processes.size)
+
+
+def default_out(source: Path) -> Path:
+    """Return the folder beside the network where its predictions go by default.
+
+    The labels of an export differ a little, so it has a folder of its own.
+    """
+    if source.is_dir():
+        return source / FOLDER
+    exported = source.suffix != ".safetensors"
+    return source.parent / (f"{FOLDER}-{source.name}" if exported else FOLDER)
+
+
+def _open_predictor(
+    source: Path,
+    processes: Processes,
+    change: Callable[[Recipe], Recipe],
+    memory: int | None,
+    precision: str,
+) -> Predictor:
+    """Open the same network on every process. The first one decides what `auto` means."""
+    network = open_network(source, processes.device, precision) if processes.is_first else None
+    decided = processes.broadcast(precision_of(network) if network else None)
+    network = network or open_network(source, processes.device, decided)
+    recipe = change(network.info.recipe)
+    protocol = Protocol.of(recipe.eval, recipe.data)
+    if memory is not None:
+        protocol = replace(protocol, budget_bytes=memory)
+    return Predictor(network, protocol=protocol, device=str(processes.device))
+
+
+def _finish(
+    plan: FolderPlan, predictor: Predictor, results: dict[Path, dict[str, Any]], processes: int
+) -> FolderResult:
+    """Turn the journals into the record, and add the images that were done before."""
+    journals = [journal_path(plan.out, plan.token, rank) for rank in range(processes)]
+    write_record(plan.out, read_record(plan.out), journals)
+    images = []
+    for path, _ in plan.images:
+        entry = plan.done.get(source_key(path, plan.out))
+        result = results.get(path) or {"status": "skipped", **(entry.summary() if entry else {})}
+        images.append({"source": str(path), **result})
+    return FolderResult(
+        out=plan.out,
+        network=plan.network,
+        how=predictor.network.how,
+        protocol=str(predictor.protocol),
+        images=images,
+    )
