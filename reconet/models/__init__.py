@@ -1,0 +1,41 @@
+"""Networks: how they are built, trained, stored and taken apart.
+
+segmenter.py      the whole network, and create_model() and build_model() that build it
+backbone.py       ResNet with dilation
+context/          one file per context method, and the table CONTEXTS
+head.py           classifiers
+layers.py         layers that several parts share
+attention.py      parts of attention that several contexts share
+features.py       the types that the parts pass to one another
+losses.py         the loss
+network_info.py   NetworkInfo: recipe, classes, colours and score of a trained network
+trained.py        save and load a trained network
+weights.py        pretrained weights of the backbone
+hub.py            downloads from the hub
+fold.py           batch norm folded into convolutions, for use
+decompose.py      the attention of a RecoNet, rank by rank
+liveness.py       whether the attention of a RecoNet varies at all
+"""
+
+from reconet.models.context import CONTEXTS, ContextInfo, ContextModule
+from reconet.models.features import Logits
+from reconet.models.fold import fold_batchnorm
+from reconet.models.network_info import NetworkInfo
+from reconet.models.segmenter import Segmenter, build_model, create_model
+from reconet.models.trained import TrainedNetwork, find_weights, load_trained, save_trained
+
+__all__ = [
+    "CONTEXTS",
+    "ContextInfo",
+    "ContextModule",
+    "Logits",
+    "NetworkInfo",
+    "Segmenter",
+    "TrainedNetwork",
+    "build_model",
+    "create_model",
+    "find_weights",
+    "fold_batchnorm",
+    "load_trained",
+    "save_trained",
+]

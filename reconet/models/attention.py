@@ -1,4 +1,4 @@
-"""Small pieces that several attention modules are made of.
+"""Parts of attention that several contexts share.
 
 Dimensions: b batch, a heads, d channels of queries and keys, c channels of values, h rows, w
 columns, n = h * w positions that ask, m positions that answer.
@@ -17,9 +17,9 @@ def attend(
     scale: float | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
-    """sum_m softmax_m(scale * query . key_m) value_m at every position: a map_bchw.
+    """Compute sum_m softmax_m(scale * query . key_m) value_m at every position: map_bchw.
 
-    `scale` is 1 / sqrt(d of one head) unless given; `dropout` acts on the weights. The weights of
+    `scale` is 1 / sqrt(d of one head) unless given. `dropout` acts on the weights. The weights of
     all n x m pairs need not exist at once.
     """
     result_banc = F.scaled_dot_product_attention(
@@ -34,7 +34,7 @@ def attend(
 
 
 def _by_head(map_bdn: Tensor, heads: int) -> Tensor:
-    # Contiguous, or torch's fast kernels do not take it.
+    # Torch's fast kernels only take contiguous tensors.
     map_band: Tensor = map_bdn.unflatten(1, (heads, -1)).transpose(2, 3).contiguous()
     return map_band
 
@@ -42,7 +42,7 @@ def _by_head(map_bdn: Tensor, heads: int) -> Tensor:
 class Attention(nn.Module):
     """softmax(scale * query . key) . value, of n queries and m keys, by torch's fused kernels.
 
-    A module, not a function, so that it can be counted like a layer.
+    It is a module, so that its cost can be counted like that of a layer.
     """
 
     def __init__(self, *, scale: float | None = None) -> None:
@@ -50,13 +50,13 @@ class Attention(nn.Module):
         self.scale = scale  # None: one over the root of the length of a query
 
     def forward(self, query_bnd: Tensor, key_bmd: Tensor, value_bme: Tensor) -> Tensor:
-        # What torch's kernels without an n x m map ask for: four dimensions (one head), dense rows.
+        # Torch's kernels without an n x m map want four dimensions (one head) and dense rows.
         query, key, value = (x.unsqueeze(1).contiguous() for x in (query_bnd, key_bmd, value_bme))
         return F.scaled_dot_product_attention(query, key, value, scale=self.scale).squeeze(1)
 
 
 class Product(nn.Module):
-    """Batched matrix product, as a layer: so that those who count layers can see it."""
+    """A batched matrix product. It is a module, so that its cost can be counted."""
 
     def forward(self, left_bij: Tensor, right_bjk: Tensor) -> Tensor:
         return left_bij @ right_bjk

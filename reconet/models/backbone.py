@@ -1,7 +1,8 @@
-"""ResNet, dilated: He et al., "Deep Residual Learning" (CVPR 2016), with the deep stem and the
-dilated last stages that semantic segmentation uses.
+"""The backbone: a dilated ResNet.
 
-Parameter names are those of torchvision and timm, so that public checkpoints load unchanged.
+He et al., "Deep Residual Learning" (CVPR 2016), with the deep stem and the dilated last stages that
+semantic segmentation uses. Parameter names are those of torchvision and timm, so that public
+checkpoints load unchanged.
 """
 
 from dataclasses import dataclass, replace
@@ -18,8 +19,8 @@ StrideOn = Literal["3x3", "1x1"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Geometry:
-    """Where one block of a stage looks: its stride, and the dilation of its 3x3 convolutions."""
+class BlockGeometry:
+    """Stride and dilation of one block."""
 
     stride: int
     stride_on: StrideOn  # which convolution of a bottleneck has it
@@ -28,11 +29,11 @@ class Geometry:
 
 
 class BasicBlock(nn.Module):
-    """Two 3x3 convolutions around a shortcut."""
+    """Two 3x3 convolutions beside a shortcut."""
 
     expansion = 1
 
-    def __init__(self, channels_in: int, channels: int, geometry: Geometry) -> None:
+    def __init__(self, channels_in: int, channels: int, geometry: BlockGeometry) -> None:
         super().__init__()
         self.conv1 = _conv3x3(channels_in, channels, geometry.stride, geometry.first_dilation)
         self.bn1 = nn.BatchNorm2d(channels)
@@ -49,11 +50,11 @@ class BasicBlock(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """1x1 down, 3x3, 1x1 up, around a shortcut."""
+    """1x1 down, 3x3, 1x1 up, beside a shortcut."""
 
     expansion = 4
 
-    def __init__(self, channels_in: int, channels: int, geometry: Geometry) -> None:
+    def __init__(self, channels_in: int, channels: int, geometry: BlockGeometry) -> None:
         super().__init__()
         channels_out = channels * self.expansion
         on_1x1 = geometry.stride_on == "1x1"
@@ -85,16 +86,16 @@ BACKBONES: dict[str, tuple[Block, tuple[int, int, int, int]]] = {
     "resnet152": (Bottleneck, (3, 8, 36, 3)),
 }
 
-# Stride and dilation of Res-2 .. Res-5: a stage that must not shrink its map dilates instead.
-_PLANS = {
-    8: ((1, 1), (2, 1), (1, 2), (1, 4)),
-    16: ((1, 1), (2, 1), (2, 1), (1, 2)),
-    32: ((1, 1), (2, 1), (2, 1), (2, 1)),
+# Stride and dilation of Res-2 .. Res-5, by output stride: a stage dilates instead of shrinking.
+_STRIDES_AND_DILATIONS = {
+    "8": ((1, 1), (2, 1), (1, 2), (1, 4)),
+    "16": ((1, 1), (2, 1), (2, 1), (1, 2)),
+    "32": ((1, 1), (2, 1), (2, 1), (2, 1)),
 }
 
 
 class ResNet(nn.Module):
-    """image_bchw (normalised) -> Features c1..c4."""
+    """A network from image_bchw (normalised) to Features c1..c4."""
 
     def __init__(
         self,
@@ -107,7 +108,7 @@ class ResNet(nn.Module):
     ) -> None:
         super().__init__()
         block, depths = pick(BACKBONES, name, "backbone")
-        plan = pick({str(s): p for s, p in _PLANS.items()}, str(output_stride), "output stride")
+        geometries = pick(_STRIDES_AND_DILATIONS, str(output_stride), "output stride")
         if block is BasicBlock and stride_on == "1x1":
             raise RecipeError(f"{name} has no 1x1 convolutions to put the stride on; use 3x3.")
         self.name, self.stem, self.output_stride = name, stem, output_stride
@@ -119,8 +120,8 @@ class ResNet(nn.Module):
         self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
         stages, self.channels = [], list[int]()
         channels_in = stem_channels
-        for index, (depth, (stride, dilation)) in enumerate(zip(depths, plan, strict=True)):
-            first = Geometry(
+        for index, (depth, (stride, dilation)) in enumerate(zip(depths, geometries, strict=True)):
+            first = BlockGeometry(
                 stride=stride,
                 stride_on=stride_on,
                 first_dilation=max(1, dilation // 2),
@@ -140,7 +141,7 @@ class ResNet(nn.Module):
         return Features(c1, c2, c3, self.layer4(c3))
 
     def stages(self, crop: tuple[int, int]) -> Stages:
-        """Shapes of c1..c4 for an input of size `crop`."""
+        """Return the shapes of c1..c4 for an input of size `crop`."""
         strides = [min(stride, self.output_stride) for stride in (4, 8, 16, 32)]
         specs = [
             FeatureSpec(channels=c, height=-(-crop[0] // s), width=-(-crop[1] // s))
@@ -150,10 +151,10 @@ class ResNet(nn.Module):
 
 
 def _stage(
-    block: Block, channels_in: int, channels: int, depth: int, first: Geometry
+    block: Block, channels_in: int, channels: int, depth: int, first: BlockGeometry
 ) -> nn.Sequential:
-    """The first block of a dilated stage has half of the stage's dilation: it stands in for the
-    stride that was taken out, and what it reads is still on the denser grid."""
+    # The first block of a dilated stage has half of the stage's dilation: it replaces the stride,
+    # and its input is still on the denser grid.
     rest = replace(first, stride=1, first_dilation=first.dilation)
     blocks = [block(channels_in, channels, first)]
     for _ in range(depth - 1):
@@ -162,7 +163,7 @@ def _stage(
 
 
 def _deep_stem(channels: int) -> nn.Sequential:
-    """Three 3x3 convolutions; the norm and ReLU of the last are the network's bn1 and relu."""
+    # The norm and ReLU of the last convolution are the network's bn1 and relu.
     return nn.Sequential(
         _conv3x3(3, channels, 2, 1),
         nn.BatchNorm2d(channels),

@@ -1,4 +1,4 @@
-"""What the parts of the network hand to one another."""
+"""Types that the parts of a network pass to one another."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -9,15 +9,15 @@ from torch.utils import _pytree as pytree
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureSpec:
-    """Shape of a feature map before any tensor exists, so modules can size their weights."""
+    """The shape of a feature map, from which modules size their weights."""
 
     channels: int
-    height: int  # at the training crop; modules that work at any size do not read it
+    height: int  # at the training crop
     width: int
 
 
 class Stages(NamedTuple):
-    """What the four stages of a backbone (Res-2 to Res-5) promise."""
+    """Shapes of the maps of a backbone's four stages, Res-2 to Res-5."""
 
     c1: FeatureSpec
     c2: FeatureSpec
@@ -26,7 +26,7 @@ class Stages(NamedTuple):
 
 
 class Features(NamedTuple):
-    """What the four stages of a backbone deliver."""
+    """The maps of a backbone's four stages."""
 
     c1: Tensor
     c2: Tensor
@@ -35,19 +35,19 @@ class Features(NamedTuple):
 
 
 class Context(NamedTuple):
-    """What a context module delivers to the classifier; `extra` feeds its own loss, if any."""
+    """The map that a context passes to the classifier. `extra` feeds the context's own loss."""
 
     map_bdhw: Tensor
     extra: dict[str, Tensor]
 
 
 class Logits(NamedTuple):
-    """What the network delivers, at the size of its input; `aux` and `extra` in training only."""
+    """The output of a network, at the size of its input. `aux` and `extra` in training only."""
 
     main_bkhw: Tensor
     aux_bkhw: Tensor | None
     extra: dict[str, Tensor]
 
 
-# torch.export.save writes down what a program returns, and needs a name for it.
+# torch.export.save stores the type that a program returns, under a name.
 pytree._register_namedtuple(Logits, serialized_type_name="reconet.Logits")

@@ -1,12 +1,10 @@
-"""A network for use only: batch norm folded into the convolution before it.
+"""Fold each batch norm into the convolution before it, for networks that are only used.
 
-In use a batch norm is a fixed scale and shift of each channel, and so is part of what a convolution
-can do by itself: w' = w * s, b' = (b - mean) * s + shift with s = gain / sqrt(variance + eps).
+In use a batch norm is a fixed scale and shift of each channel, which a convolution can do by
+itself: w' = w * s, b' = (b - mean) * s + shift with s = gain / sqrt(variance + eps).
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from copy import deepcopy
 
 import torch
@@ -15,16 +13,15 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from reconet.models.segmenter import Segmenter
 
-Look = Callable[[str, nn.Module, Tensor, Tensor], None]
 PROBE = (1, 3, 65, 49)  # a small image; not square, so that no map is square by accident
 
 
 @torch.no_grad()
 def fold_batchnorm(model: Segmenter) -> Segmenter:
-    """A copy in eval mode that computes the same with fewer passes over its maps.
+    """Return a copy in eval mode that computes the same with fewer passes over its maps.
 
-    Which batch norm follows which convolution is not guessed from names: one forward pass is
-    watched. Where folding would change the result, the network is returned as it was.
+    One forward pass shows which batch norm follows which convolution. If folding changes the
+    result, the copy is not folded.
     """
     plain = deepcopy(model).eval()
     folded = deepcopy(plain)
@@ -46,40 +43,32 @@ def fold_batchnorm(model: Segmenter) -> Segmenter:
 
 
 def _pairs(model: Segmenter, probe_bchw: Tensor) -> list[tuple[str, str]]:
-    """Names of convolutions and of the batch norms that take just what they give."""
-    made: dict[int, str] = {}  # id of a tensor -> the convolution that gave it
-    alive: list[Tensor] = []  # an id may come again once its tensor is gone
+    """Find convolutions and the batch norms that take their output, by name."""
+    names: dict[nn.Module, str] = {
+        module: name
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Conv2d | nn.BatchNorm2d)
+    }
+    made: dict[int, str] = {}  # id of a tensor -> the convolution that computed it
+    alive: list[Tensor] = []  # the id of a freed tensor may be used again
     pairs: list[tuple[str, str]] = []
     calls: Counter[str] = Counter()
 
-    def look(name: str, module: nn.Module, given: Tensor, result: Tensor) -> None:
-        calls[name] += 1
+    def record(module: nn.Module, inputs: tuple[Tensor, ...], result: Tensor) -> None:
+        calls[names[module]] += 1
         if isinstance(module, nn.Conv2d):
-            made[id(result)] = name
+            made[id(result)] = names[module]
             alive.append(result)
-        elif id(given) in made:
-            pairs.append((made[id(given)], name))
+        elif id(inputs[0]) in made:
+            pairs.append((made[id(inputs[0])], names[module]))
 
-    with _watching(model, look):
-        model.coarse(probe_bchw)
-    return [pair for pair in pairs if calls[pair[0]] == calls[pair[1]] == 1]
-
-
-@contextmanager
-def _watching(model: nn.Module, look: Look) -> Iterator[None]:
-    hooks = []
-    for name, module in model.named_modules():
-        if isinstance(module, nn.Conv2d | nn.BatchNorm2d):
-            hooks.append(
-                module.register_forward_hook(
-                    lambda module, given, result, name=name: look(name, module, given[0], result)
-                )
-            )
+    hooks = [module.register_forward_hook(record) for module in names]
     try:
-        yield
+        model.coarse(probe_bchw)
     finally:
         for hook in hooks:
             hook.remove()
+    return [pair for pair in pairs if calls[pair[0]] == calls[pair[1]] == 1]
 
 
 def _place(model: nn.Module, name: str) -> tuple[nn.Module, str]:

@@ -1,4 +1,4 @@
-"""What every network ends in, whatever its context: the classifiers."""
+"""Classifiers: the last layers of every network, whatever its context."""
 
 from torch import Tensor, nn
 
@@ -6,7 +6,7 @@ from reconet.models.layers import conv_bn_relu
 
 
 def classifier(channels: int, num_classes: int) -> nn.Conv2d:
-    """1x1 convolution to class scores; a small start, so that no class is favoured at first."""
+    """Build a 1x1 convolution to class scores. Its weights start small, to favour no class."""
     conv = nn.Conv2d(channels, num_classes, 1)
     nn.init.normal_(conv.weight, std=0.01)
     assert conv.bias is not None
@@ -15,7 +15,7 @@ def classifier(channels: int, num_classes: int) -> nn.Conv2d:
 
 
 class AuxiliaryHead(nn.Module):
-    """A second, small classifier on c3: it brings the gradient into the middle of the backbone."""
+    """A small classifier on c3 that brings gradients into the middle of the backbone."""
 
     def __init__(self, channels: int, num_classes: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Small pieces that more than one network part is made of."""
+"""Layers that several parts of a network share."""
 
 from contextlib import AbstractContextManager, nullcontext
 
@@ -8,11 +8,11 @@ from torch import Tensor, nn
 
 
 class PooledBN(nn.BatchNorm2d):
-    """Batch norm for pooled maps: with one value per channel, in training, it uses what it knows.
+    """Batch norm for pooled maps, which also trains on one value per channel.
 
-    One image pooled to one cell has no spread to divide by; torch refuses it. The running
-    statistics then stand in and are left as they are. With N processes of one image each there
-    are N values: engine/distributed.py makes this an ordinary synchronised norm.
+    One image pooled to one cell has no variance, and torch refuses it. The running statistics are
+    used instead and not updated. With N processes of one image each there are N values, and
+    engine/sync_batchnorm.py makes this an ordinary synchronised norm.
     """
 
     def forward(self, x_bchw: Tensor) -> Tensor:
@@ -26,7 +26,10 @@ class PooledBN(nn.BatchNorm2d):
 def conv_bn_relu(
     channels_in: int, channels_out: int, kernel: int, *, dilation: int = 1, pooled: bool = False
 ) -> nn.Sequential:
-    """Convolution that keeps the size, batch norm, ReLU. `pooled`: the map may be one cell."""
+    """Build a convolution that keeps the size, with batch norm and ReLU.
+
+    `pooled` allows maps of one cell.
+    """
     padding = dilation * (kernel // 2)
     norm = PooledBN if pooled else nn.BatchNorm2d
     return nn.Sequential(
@@ -39,7 +42,7 @@ def conv_bn_relu(
 
 
 def conv_bn(channels_in: int, channels_out: int, kernel: int) -> nn.Sequential:
-    """Convolution that keeps the size, batch norm, and no activation."""
+    """Build a convolution that keeps the size, with batch norm and no activation."""
     return nn.Sequential(
         nn.Conv2d(channels_in, channels_out, kernel, padding=kernel // 2, bias=False),
         nn.BatchNorm2d(channels_out),
@@ -47,7 +50,7 @@ def conv_bn(channels_in: int, channels_out: int, kernel: int) -> nn.Sequential:
 
 
 class ImagePooling(nn.Module):
-    """The mean over the image through 1x1 convolution, norm and ReLU, at every position."""
+    """The mean over the image, through 1x1 convolution, norm and ReLU, at every position."""
 
     def __init__(self, channels_in: int, channels_out: int) -> None:
         super().__init__()
@@ -59,9 +62,10 @@ class ImagePooling(nn.Module):
 
 
 def full_precision(x: Tensor) -> AbstractContextManager[object]:
-    """Within it autocast is off, for sums that need more digits than bf16 has. Inputs still have to
-    be made float. Nothing at all where there is no autocast: neither an export nor a meta tensor
-    sees it.
+    """Turn autocast off, for sums that need more digits than bf16 has.
+
+    Inputs still have to be made float. Without autocast this does nothing, so that neither exports
+    nor meta tensors see it.
     """
     kind = x.device.type
     if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
@@ -70,12 +74,12 @@ def full_precision(x: Tensor) -> AbstractContextManager[object]:
 
 
 def resize(map_bchw: Tensor, size: tuple[int, int]) -> Tensor:
-    """Bilinear, with pixel centres kept in place: the one convention of the whole package."""
+    """Resize bilinearly with pixel centres kept in place, as everywhere in this package."""
     return F.interpolate(map_bchw, size=size, mode="bilinear", align_corners=False)
 
 
 def init_conv(module: nn.Module) -> None:
-    """Kaiming normal by fan-out for every convolution below `module`; biases zero."""
+    """Initialise every convolution of `module`: Kaiming normal by fan-out, biases zero."""
     for part in module.modules():
         if isinstance(part, nn.Conv2d):
             nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")

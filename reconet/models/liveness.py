@@ -1,7 +1,8 @@
-"""Is the attention alive? Averaging r products of three gates near one half cancels what each rank
-learns, and an attention that is the same everywhere does nothing. These figures tell.
+"""Measure whether the attention of a RecoNet is alive.
 
-All of them come from the factors, by r-by-r matrices: the attention itself is never built.
+The mean of r products of three gates near one half cancels what each rank learns, and an attention
+that is the same everywhere does nothing. All figures are computed from the factors, by r-by-r
+matrices. The attention itself is never built.
 
 Dimensions: b batch, r rank, n the length of any axis.
 """
@@ -16,11 +17,11 @@ from torch import Tensor, nn
 from reconet.models.context.base import ContextModule
 from reconet.models.context.reconet import Factors, TensorReconstruction
 
-Axis = Literal["channel", "row", "column"]
+FactorAxis = Literal["channel", "row", "column"]
 
 
 class Liveness(NamedTuple):
-    """Means over the batch."""
+    """How much attention and lambda vary. Means over the batch."""
 
     attention_spread: float  # standard deviation of A over its mean; 0: constant
     effective_rank: float  # of A unfolded along its channels; 1: one pattern for all channels
@@ -37,21 +38,21 @@ def liveness(factors: Factors) -> Liveness:
 
 
 @contextmanager
-def watched(context: ContextModule, passes: int = 8) -> Iterator[list[Liveness]]:
-    """Within it, the first few passes through the context leave their figures in the list.
+def record_liveness(context: ContextModule, passes: int = 8) -> Iterator[list[Liveness]]:
+    """Collect figures of the first few passes through a context, in a list.
 
-    A context without a tensor reconstruction leaves none.
+    The list stays empty for a context without a tensor reconstruction.
     """
     figures: list[Liveness] = []
 
-    def look(core: nn.Module, args: tuple[Tensor], result: Tensor) -> None:
+    def record(core: nn.Module, args: tuple[Tensor], result: Tensor) -> None:
         if len(figures) < passes and isinstance(core, TensorReconstruction):
             figures.append(liveness(core.factors(args[0])))
 
     if context.core is None:
         yield figures
         return
-    hook = context.core.register_forward_hook(look)
+    hook = context.core.register_forward_hook(record)
     try:
         yield figures
     finally:
@@ -65,13 +66,13 @@ def mean_liveness(figures: list[Liveness]) -> Liveness | None:
 
 
 def relative_spread(value_n: Tensor) -> Tensor:
-    """Standard deviation over mean, along the last axis."""
+    """Divide standard deviation by mean, along the last axis."""
     value_n = value_n.double()
     return value_n.std(-1, correction=0) / value_n.mean(-1)
 
 
 def attention_spread(factors: Factors) -> Tensor:
-    """relative_spread of the whole attention tensor, for each image."""
+    """Compute relative_spread of the whole attention tensor, for each image."""
     weight_r, axes = factors.weight_r.double(), [f.double() for f in factors[1:]]
     mean_br = weight_r * torch.stack([f.mean(-1) for f in axes]).prod(0)
     # The mean of A squared is a sum over pairs of ranks of products of the axes' Gram matrices.
@@ -81,8 +82,8 @@ def attention_spread(factors: Factors) -> Tensor:
     return (square_b - mean_b.square()).clamp(min=0).sqrt() / mean_b
 
 
-def singular_values(factors: Factors, axis: Axis) -> Tensor:
-    """Singular values, largest first, of the attention unfolded along one axis: (b, r).
+def singular_values(factors: Factors, axis: FactorAxis) -> Tensor:
+    """Compute the singular values, largest first, of the attention unfolded along one axis: (b, r).
 
     The unfolding is L @ R with L of r columns (that axis) and R of r rows (the other two, joined),
     so its singular values are the square roots of the eigenvalues of (L'L)(RR').
@@ -106,7 +107,7 @@ def singular_values(factors: Factors, axis: Axis) -> Tensor:
 
 
 def effective_rank(singular_bn: Tensor) -> Tensor:
-    """exp of the entropy of the normalised singular values (Roy and Vetterli, 2007)."""
+    """Compute exp of the entropy of the normalised singular values (Roy and Vetterli, 2007)."""
     share_bn = singular_bn / singular_bn.sum(-1, keepdim=True)
     entropy_b: Tensor = torch.special.entr(share_bn).sum(-1)
     return entropy_b.exp()
@@ -117,7 +118,7 @@ def _gram(factor_brn: Tensor) -> Tensor:
 
 
 def _square_root(matrix_brr: Tensor) -> Tensor:
-    """Of a symmetric matrix without negative eigenvalues."""
+    # Of a symmetric matrix without negative eigenvalues.
     value_br, vector_brr = torch.linalg.eigh(matrix_brr)
     root_br = value_br.clamp(min=0).sqrt()
     root_brr: Tensor = (vector_brr * root_br.unsqueeze(-2)) @ vector_brr.transpose(-1, -2)

@@ -1,8 +1,8 @@
-"""The loss: a free function of logits and labels, without state.
+"""The loss, as a function of logits and labels, without state.
 
-Every term is a sum over pixels divided by `pixels`, the number of valid pixels of the whole
-optimiser step. The engine counts them over all processes and micro-batches, so that 1 process, N
-processes and accumulation give the same gradient; a crop of void only adds zero, not NaN.
+Every term is a sum over pixels divided by `pixels`, the number of labelled pixels of the whole
+optimiser step. The engine counts them over all processes and micro-batches, so that one process,
+many processes and accumulation give the same gradient. A crop of void only adds zero, not NaN.
 
 Dimensions: b batch, k classes, h rows, w columns.
 """
@@ -26,7 +26,7 @@ def segmentation_loss(
     ohem_min_kept: int = 10_000,
     class_weight_k: Tensor | None = None,
 ) -> Tensor:
-    """main + aux_weight * aux. Without `pixels`, those of this batch count."""
+    """Compute main + aux_weight * aux. Without `pixels`, those of this batch count."""
     if pixels is None:
         pixels = valid_pixels(label_bhw, class_weight_k)
     weight_bhw = _pixel_weight(logits.main_bkhw, label_bhw, ohem, ohem_min_kept)
@@ -38,7 +38,7 @@ def segmentation_loss(
 
 
 def valid_pixels(label_bhw: Tensor, class_weight_k: Tensor | None = None) -> Tensor:
-    """Number of pixels that have a label; with class weights, the sum of their weights."""
+    """Count the pixels that have a label. With class weights, add up their weights."""
     if class_weight_k is None:
         return (label_bhw != IGNORE).sum()
     return class_weight_k[label_bhw[label_bhw != IGNORE].long()].sum()
@@ -51,7 +51,7 @@ def _cross_entropy_sum(
     weight_bhw: Tensor | None,
 ) -> Tensor:
     loss_bhw = F.cross_entropy(
-        logits_bkhw.float(),  # the sum over many pixels wants more digits than bf16 has
+        logits_bkhw.float(),  # the sum over many pixels needs more digits than bf16 has
         label_bhw.long(),
         weight=None if class_weight_k is None else class_weight_k.float(),
         ignore_index=IGNORE,
@@ -63,11 +63,11 @@ def _cross_entropy_sum(
 def _pixel_weight(
     logits_bkhw: Tensor, label_bhw: Tensor, ohem: float | None, min_kept: int
 ) -> Tensor | None:
-    """Online hard example mining: 1 for pixels to learn from, 0 for those already known.
+    """Select hard pixels (online hard example mining): 1 to learn from a pixel, else 0.
 
     A pixel is hard if its true class has a probability below `ohem`. At least `min_kept` pixels of
-    each image are kept. The choice is made image by image, so that it does not depend on how
-    a batch is split over processes.
+    each image are kept. The choice is made image by image, so that it does not depend on how a
+    batch is split over processes.
     """
     if ohem is None:
         return None
@@ -84,8 +84,10 @@ def _pixel_weight(
 
 
 def side_loss(logits_bkhw: Tensor, label_bhw: Tensor) -> Tensor:
-    """Mean over images of the mean cross entropy over those of their pixels that have a label, 0
-    if none has; any size of logits. Image by image, so that parts of a batch add up to it.
+    """Average the cross entropy over the labelled pixels of each image, and then over images.
+
+    An image without labels counts as 0. Logits may have any size. Because it goes image by image,
+    parts of a batch add up to the whole.
     """
     full_bkhw = resize(logits_bkhw.float(), (label_bhw.shape[1], label_bhw.shape[2]))
     loss_bhw = F.cross_entropy(full_bkhw, label_bhw.long(), ignore_index=IGNORE, reduction="none")

@@ -14,17 +14,17 @@ from reconet.models.features import Logits
 from reconet.models.head import AuxiliaryHead, classifier
 from reconet.models.layers import resize
 from reconet.models.weights import load_backbone
-from reconet.recipes.schema import Data, Model, Recipe, in_one_line
+from reconet.recipes.schema import Data, Model, Recipe, validation_message
 
 T = TypeVar("T", Data, Model)
 
-# Of ImageNet, for RGB in 0..1: what the public backbone weights were trained with.
+# Of ImageNet, for RGB in 0..1. The public backbone weights were trained with them.
 MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
 
 
 class Segmenter(nn.Module):
-    """image_bchw, RGB, uint8 0..255 or float 0..1 -> Logits."""
+    """A network from image_bchw, RGB, uint8 0..255 or float 0..1, to Logits."""
 
     mean_c11: Tensor
     std_c11: Tensor
@@ -54,15 +54,13 @@ class Segmenter(nn.Module):
         return Logits(main_bkhw, aux_bkhw, context.extra)
 
     def coarse(self, image_bchw: Tensor) -> Tensor:
-        """The main logits at the resolution of the features: forward without its last step, for
-        those who read them elsewhere than at the pixels of this input.
-        """
+        """Return the main logits at the resolution of the features, not yet resized."""
         context = self.context(self.backbone(self.normalise(image_bchw)))
         logits_bkhw: Tensor = self.classify(context.map_bdhw)
         return logits_bkhw
 
     def normalise(self, image_bchw: Tensor) -> Tensor:
-        """Inside the network, so that neither a caller nor an export can forget it."""
+        """Normalise an image. The network does it, so that no caller or export can forget it."""
         scale = 1 if image_bchw.is_floating_point() else 255
         image_bchw = image_bchw.to(self.mean_c11.dtype) / scale
         return (image_bchw - self.mean_c11) / self.std_c11
@@ -82,10 +80,11 @@ def create_model(
     weights: str | None = None,
     **options: Any,
 ) -> Segmenter:
-    """Build a network by the name of its context; `options` are the context's own, e.g. rank=16.
+    """Build a network by the name of its context.
 
-    `crop` is the (height, width) that it will be trained at: some contexts size weights by it. The
-    network then runs at any size. `weights` are the backbone's: "imagenet", a hub id or a file.
+    `options` are those of the context, such as rank=16. `crop` is the (height, width) of training,
+    by which some contexts size their weights. The network then runs at any size. `weights` are
+    those of the backbone: "imagenet", a hub id or a file.
     """
     settings = _checked(
         Model,
@@ -103,7 +102,7 @@ def create_model(
 
 
 def build_model(recipe: Recipe, num_classes: int, *, pretrained: bool = True) -> Segmenter:
-    """The network of a recipe; with pretrained=False its weights are not looked for."""
+    """Build the network of a recipe. With pretrained=False no weights are loaded."""
     model = recipe.model
     if not pretrained:
         model = model.model_copy(update={"weights": None})
@@ -132,14 +131,14 @@ def _checked(kind: type[T], **values: Any) -> T:
     try:
         return kind(**values)
     except ValidationError as error:
-        raise RecipeError(in_one_line(error)) from error
+        raise RecipeError(validation_message(error)) from error
 
 
 def _checked_options(settings: Model) -> dict[str, Any]:
-    """Options come from files and command lines: unknown names and wrong types are user errors.
+    """Check names and types of a context's options, which come from files and command lines.
 
-    model.rank is passed on to contexts that have a rank; the others have no use for it, so that
-    any recipe takes any context.
+    model.rank is passed on to contexts that have a rank. The others ignore it, so that any recipe
+    takes any context.
     """
     name, options = settings.context, dict[str, Any](settings.options)
     hints = get_type_hints(CONTEXTS[name].__init__, include_extras=True)
@@ -154,5 +153,5 @@ def _checked_options(settings: Model) -> dict[str, Any]:
         try:
             options[option] = TypeAdapter(hints[option]).validate_python(value)
         except ValidationError as error:
-            raise RecipeError(in_one_line(error, f"option {name}.{option}")) from error
+            raise RecipeError(validation_message(error, f"option {name}.{option}")) from error
     return options

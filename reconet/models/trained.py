@@ -1,6 +1,6 @@
-"""A trained network in one file, with all that one needs to know to use it.
+"""Save and load a trained network: one safetensors file with its NetworkInfo as metadata.
 
-safetensors with metadata: the recipe, the classes, their colours, the score. Nothing in it is run.
+Files may come from strangers. No code in them is run.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,6 @@ from reconet.system.run_files import BEST
 
 # Modules with a row for each class, by the beginnings of their names.
 CLASSIFIERS = ("classify", "presence")
-EXPORTED = (".onnx", ".pt2", ".xml")  # files of `reconet export`, which hold no weights to load
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,10 +42,7 @@ def save_trained(path: Path, trained: TrainedNetwork) -> None:
 
 def load_trained(source: Path) -> TrainedNetwork:
     """Load the network of a run directory, or of a .safetensors file that a run has written."""
-    path = source / BEST if source.is_dir() else source
-    refuse_other_files(source)
-    if not path.is_file():
-        raise CheckpointError(f"no trained network at {path}; a run writes it at its validations.")
+    path = find_weights(source)
     info = NetworkInfo.from_texts(_metadata(path), path)
     state = read_tensors(path)
     with _no_larger_than(sum(value.numel() for value in state.values()), path):
@@ -55,36 +51,33 @@ def load_trained(source: Path) -> TrainedNetwork:
     return TrainedNetwork(model=model.eval(), info=info)
 
 
-def refuse_other_files(source: Path) -> None:
-    """What is near a trained network but is none: a place that is not there, an export, and the
-    state that a training resumes from."""
+def find_weights(source: Path) -> Path:
+    """Find the weights of a run directory. A .safetensors file is returned as it is."""
     if not source.exists():
         raise CheckpointError(f"no trained network at {source}: it does not exist.")
-    if source.is_dir():
-        return
-    if source.suffix in EXPORTED:
+    path = source / BEST if source.is_dir() else source
+    if path.suffix != ".safetensors":  # an export, or the state that a training resumes from
         raise CheckpointError(
-            f"{source} is an export, and this needs the network itself: "
-            f"name the run directory or its {BEST}."
+            f"{source} is not a trained network: name the run directory or its {BEST}."
         )
-    if source.suffix in (".pt", ".pth"):
-        raise CheckpointError(
-            f"{source} is not for use, but what a training resumes from: "
-            f"name the run directory or its {BEST}."
-        )
+    if not path.is_file():
+        raise CheckpointError(f"no trained network at {path}; a run writes it at its validations.")
+    return path
 
 
 @contextmanager
 def _no_larger_than(weights: int, path: Path) -> Iterator[None]:
-    """Refuse a recipe that asks for a far larger network than its file holds, before its memory is
-    used: files come from strangers. (A meta device would cost a second of imports.)"""
-    made, thread = 0, get_ident()
+    """Refuse a recipe that asks for a far larger network than its file holds.
+
+    It is refused before its memory is used. (A meta device would cost a second of imports.)
+    """
+    built, thread = 0, get_ident()
 
     def count(_module: object, _name: str, parameter: Tensor | None) -> None:
-        nonlocal made
+        nonlocal built
         if parameter is not None and get_ident() == thread:
-            made += parameter.numel()
-        if made > 2 * weights + 10**6:  # some parameters may be registered twice
+            built += parameter.numel()
+        if built > 2 * weights + 10**6:  # some parameters may be registered twice
             raise CheckpointError(
                 f"{path} holds another network: its recipe asks for a larger one."
             )
@@ -99,8 +92,10 @@ def _no_larger_than(weights: int, path: Path) -> Iterator[None]:
 def put_weights(
     model: Segmenter, state: Mapping[str, Tensor], source: Path, *, other_classes: bool = False
 ) -> None:
-    """Give a network its weights, all of them; with `other_classes`, classifiers of another shape
-    stay as they are."""
+    """Load all weights of a network, or raise an error.
+
+    With `other_classes`, classifiers of another shape stay as they are.
+    """
     report = compare(model.state_dict(), state)
     other_shape = [k for k in report.other_shape if not (other_classes and _classifies(k))]
     if report.missing or report.unexpected or other_shape:
@@ -114,7 +109,7 @@ def put_weights(
 
 
 def _classifies(key: str) -> bool:
-    """Whether weights like context.core.presence.bias are those of a classifier."""
+    """Tell whether weights like context.core.presence.bias are those of a classifier."""
     return any(part.startswith(CLASSIFIERS) for part in key.split("."))
 
 

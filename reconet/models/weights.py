@@ -1,6 +1,6 @@
-"""Pretrained backbone weights: from the hub by timm's names, or from a local file.
+"""Load pretrained weights of a backbone, from the hub by timm's names or from a local file.
 
-Only tensors are read: safetensors, or torch files in `weights_only` mode. Nothing in a file is run.
+Only tensors are read: safetensors, or torch files in `weights_only` mode. No code in a file is run.
 """
 
 import pickle
@@ -33,10 +33,10 @@ IMAGENET = {
 
 @dataclass(frozen=True, kw_only=True)
 class LoadReport:
-    """What became of every key of a weight file."""
+    """What happened to every key of a weight file."""
 
     loaded: tuple[str, ...]
-    ignored: tuple[str, ...]  # ImageNet's classifier, which a backbone has no use for
+    ignored: tuple[str, ...]  # ImageNet's classifier, which a backbone does not need
     missing: tuple[str, ...]
     unexpected: tuple[str, ...]
     other_shape: tuple[str, ...]
@@ -55,13 +55,14 @@ def load_backbone(net: ResNet, source: str) -> LoadReport:
         raise CheckpointError(f"{source} does not fit {net.name}: {_explain(report, net, state)}.")
     broken = [key for key in report.loaded if not _is_number(state[key])]
     if broken:
-        raise CheckpointError(f"{source}: {broken[0]} holds values that are no finite numbers.")
+        raise CheckpointError(f"{source}: {broken[0]} holds values that are not finite numbers.")
     net.load_state_dict({key: state[key] for key in report.loaded}, strict=False)
     return report
 
 
 def compare(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> LoadReport:
-    # Converted networks often lack BN's step counter; with a fixed momentum nothing reads it.
+    """Compare names and shapes of a network's own weights with those of a file."""
+    # Converted networks often lack batch norm's step counter. With a fixed momentum it is unused.
     needed = {key for key in own if not key.endswith("num_batches_tracked")}
     common = own.keys() & given.keys()
     ignored = {key for key in given if key.startswith("fc.")} - own.keys()
@@ -76,14 +77,14 @@ def compare(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> LoadRepor
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a .safetensors file, or of a torch file, read without running its pickle."""
+    """Read the tensors of a .safetensors file, or of a torch file without running its pickle."""
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
         content = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise CheckpointError(
-            f"{path} is no plain file of tensors (damaged, or it holds code, which is never run)."
+            f"{path} holds more than tensors: it is damaged, or has code in it, which is never run."
         ) from error
     except Exception as error:  # both parsers raise nearly anything about bytes they do not expect
         reason = first_line(error)
@@ -119,7 +120,7 @@ def _find(net: ResNet, source: str) -> Path:
 
 
 def _is_number(value: Tensor) -> bool:
-    """Floating and finite, or a counter."""
+    # Floating and finite, or a counter.
     if value.is_floating_point():
         return value.device.type != "meta" and bool(value.isfinite().all())
     return value.ndim == 0 and not value.is_complex()
@@ -142,7 +143,7 @@ def _explain(report: LoadReport, net: ResNet, state: Mapping[str, Tensor]) -> st
 
 
 def _listed(keys: tuple[str, ...]) -> str:
-    """Every key if they are few, else how many there are in each stage."""
+    """List every key if they are few, else how many there are in each stage."""
     if len(keys) <= 6:
         return ", ".join(keys)
     return ", ".join(

@@ -6,7 +6,6 @@ import torch
 
 from reconet.bench.modules import (
     LOOP,
-    REACH,
     LoopReconstruction,
     ModuleBench,
     bench_module,
@@ -51,7 +50,6 @@ def test_every_context_with_a_core_is_measured() -> None:
         assert result.macs > 0, result.name
         assert result.forward_backward_peak_maps >= 1, result.name
     assert {r.name for r in results if not r.spatial} == {"encnet", "senet"}
-    assert REACH.keys() <= CONTEXTS.keys()
 
 
 def test_cores_are_those_of_the_published_heads_at_full_size() -> None:
@@ -66,7 +64,9 @@ def test_cores_are_those_of_the_published_heads_at_full_size() -> None:
     assert module_cost(cores["reconet"], x_bchw).macs == 151_519_232
 
 
-@pytest.mark.parametrize("name", sorted(set(REACH) - {"cbam"}))
+@pytest.mark.parametrize(
+    "name", [name for name in CONTEXTS if CONTEXTS[name].info.reach == "channels only"]
+)
 def test_a_core_that_sees_channels_only_does_not_care_where_things_are(name: str) -> None:
     """And RecoNet's, as an example of the others, does."""
     with torch.random.fork_rng():
@@ -90,7 +90,7 @@ def test_a_context_without_a_core_is_refused_by_name() -> None:
 def measured(name: str, milliseconds: float, maps: float) -> ModuleBench:
     return ModuleBench(
         name=name,
-        reach=REACH.get(name, "whole map"),
+        reach=CONTEXTS[name].info.reach,
         params=1,
         macs=1,
         forward_ms=milliseconds,

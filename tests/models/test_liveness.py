@@ -5,7 +5,7 @@ import torch
 
 from reconet.models.context.reconet import Factors, reconstruct
 from reconet.models.liveness import (
-    Axis,
+    FactorAxis,
     attention_spread,
     effective_rank,
     liveness,
@@ -13,7 +13,7 @@ from reconet.models.liveness import (
     singular_values,
 )
 
-AXES: list[Axis] = ["channel", "row", "column"]
+AXES: list[FactorAxis] = ["channel", "row", "column"]
 
 
 def random_factors(rank: int = 3) -> Factors:
@@ -32,7 +32,7 @@ def test_the_attention_spread_equals_that_of_the_built_tensor() -> None:
 
 
 @pytest.mark.parametrize("axis", AXES)
-def test_singular_values_equal_those_of_the_built_unfolding(axis: Axis) -> None:
+def test_singular_values_equal_those_of_the_built_unfolding(axis: FactorAxis) -> None:
     factors = random_factors()
     attention_bchw = reconstruct(Factors(*(f.double() for f in factors)))
     unfolded = attention_bchw.movedim(AXES.index(axis) + 1, 1).flatten(2)
