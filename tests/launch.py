@@ -7,13 +7,15 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 import torch
 from safetensors.torch import load_file
 
-from reconet.engine.run_directory import read_log
+from reconet.cli import main
+from reconet.engine import read_log
 
 # Seconds for a whole run: 12 steps of 4 images, two validations, a checkpoint every third step.
-TINY = [
+TINY_SCENES = [
     "--set=data.options.train=16",
     "--set=data.options.val=3",
     "--set=train.steps=12",
@@ -22,12 +24,25 @@ TINY = [
     "--set=train.log_every=2",
     "--set=train.deterministic=true",
 ]
+# A small network and two steps, for a recipe of any dataset.
+TINY_NETWORK = [
+    "--set=train.steps=2",
+    "--set=train.batch=2",
+    "--set=train.micro_batch=1",
+    "--set=data.crop=64",
+    "--set=data.base_size=64",
+    "--set=data.workers=0",
+    "--set=model.width=0.125",
+    "--set=model.weights=null",
+    "--set=model.rank=2",
+    "--device=cpu",
+]
 # One thread each: several processes share few cores, and threads that wait for one another spin.
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
 def command(directory: Path, *more: str, recipe: str = "scenes/tiny") -> list[str]:
-    return ["reconet", "train", recipe, f"--out={directory}", "--device=cpu", *TINY, *more]
+    return ["reconet", "train", recipe, f"--out={directory}", "--device=cpu", *TINY_SCENES, *more]
 
 
 def start(
@@ -53,14 +68,21 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 
 def run(arguments: list[str], processes: int = 1, torchrun: tuple[str, ...] = ()) -> str:
-    """Run to the end; return what it said on stderr."""
+    """Run to the end and return stderr."""
     code, out, err = finish(start(arguments, processes, torchrun))
     assert code == 0, out + err
     return err
 
 
+def run_main(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Run a command in this process. Return its exit code, stdout and stderr."""
+    code = main(arguments)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
 def kill_when(process: subprocess.Popen[str], directory: Path, step: int) -> None:
-    """SIGKILL to all of its processes once the log has reached a step, or at its end."""
+    """Kill all processes of a training once its log has reached a step."""
     while process.poll() is None and not reached(directory, step):
         time.sleep(0.002)
     if process.poll() is None:
@@ -82,7 +104,7 @@ def last(directory: Path) -> dict[str, object]:
 
 
 def figures(directory: Path) -> list[dict[str, object]]:
-    """The log without what cannot repeat: speed and memory."""
+    """Read the log without speed and memory, which differ from run to run."""
     return [
         {k: v for k, v in line.items() if k not in {"images_per_second", "memory_mb"}}
         for line in read_log(directory)
@@ -90,18 +112,18 @@ def figures(directory: Path) -> list[dict[str, object]]:
 
 
 def assert_same_run(one: Path, other: Path) -> None:
-    """Bit for bit: the weights, the whole training state, the log."""
+    """Assert that the weights, the training state and the log are equal to the bit."""
     assert figures(one) == figures(other)
-    same(weights(one), weights(other))
-    same(last(one), last(other))
+    assert_same(weights(one), weights(other))
+    assert_same(last(one), last(other))
 
 
-def same(one: object, other: object) -> None:
+def assert_same(one: object, other: object) -> None:
     if isinstance(one, dict):
         assert isinstance(other, dict)
         assert one.keys() == other.keys()
         for key in one:
-            same(one[key], other[key])
+            assert_same(one[key], other[key])
     elif isinstance(one, torch.Tensor):
         assert isinstance(other, torch.Tensor)
         assert torch.equal(one, other)
@@ -109,6 +131,6 @@ def same(one: object, other: object) -> None:
         assert isinstance(other, list | tuple)
         assert len(one) == len(other)
         for a, b in zip(one, other, strict=True):
-            same(a, b)
+            assert_same(a, b)
     else:
         assert one == other

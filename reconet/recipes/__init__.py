@@ -1,63 +1,38 @@
-"""Recipes by name, `<dataset>/<function>`: plain settings of whole experiments.
+"""Describe a whole experiment by one recipe: data, model, loss, optimiser, training, evaluation.
 
-A recipe exists for each dataset and backbone of the paper. Ranks, components and rivals are not
-recipes of their own but settings: `--set model.rank=32`, `--set model.context=fcn`.
+registry.py    the table of recipes, and find_recipe
+schema.py      every setting, with its type, default and meaning
+overrides.py   change single settings, as `--set optim.lr=0.02` does
+storage.py     read and write recipes as JSON files
+paper.py       what all trainings of the paper have in common
+ade20k.py ...  the recipes of one dataset
 
-To add one: write a function, add one line below.
+A recipe is called `<dataset>/<function>`. There is one for each dataset and backbone of the paper.
+Other ranks, components and contexts are settings: `--set model.rank=32`, `--set model.context=fcn`.
 """
 
-from collections.abc import Callable
-from pathlib import Path
-
-from reconet.errors import RecipeError, pick
-from reconet.recipes import (
-    ade20k,
-    cityscapes,
-    coco,
-    cocostuff,
-    folder,
-    pcontext,
-    scenes,
-    siftflow,
-    voc12,
+from reconet.recipes.overrides import apply_overrides, override, with_context
+from reconet.recipes.registry import RECIPES, find_recipe
+from reconet.recipes.schema import Recipe, list_settings
+from reconet.recipes.storage import (
+    dump_recipe,
+    read_recipe,
+    validate_recipe,
+    without_paths,
+    write_recipe,
 )
-from reconet.recipes.schema import Recipe
-from reconet.recipes.storage import read_recipe
-from reconet.system.run_files import RECIPE
 
-RECIPES: dict[str, Callable[[], Recipe]] = {
-    "ade20k/reconet_r50": ade20k.reconet_r50,
-    "ade20k/reconet_r101": ade20k.reconet_r101,
-    "cityscapes/reconet_r50": cityscapes.reconet_r50,
-    "cityscapes/reconet_r101": cityscapes.reconet_r101,
-    "cityscapes/reconet_r101_test": cityscapes.reconet_r101_test,
-    "coco/reconet_r101": coco.reconet_r101,
-    "coco/reconet_r152": coco.reconet_r152,
-    "cocostuff/reconet_r101": cocostuff.reconet_r101,
-    "folder/reconet": folder.reconet,
-    "pcontext/reconet_r101": pcontext.reconet_r101,
-    "scenes/fcn": scenes.fcn,
-    "scenes/reconet": scenes.reconet,
-    "scenes/study": scenes.study,
-    "scenes/study_quick": scenes.study_quick,
-    "scenes/tiny": scenes.tiny,
-    "siftflow/reconet_r101": siftflow.reconet_r101,
-    "voc12/reconet_r50": voc12.reconet_r50,
-    "voc12/reconet_r101": voc12.reconet_r101,
-    "voc12/reconet_r101_finetune": voc12.reconet_r101_finetune,
-    "voc12/reconet_r101_trainval": voc12.reconet_r101_trainval,
-    "voc12/reconet_r152": voc12.reconet_r152,
-    "voc12/reconet_r152_trainval": voc12.reconet_r152_trainval,
-}
-
-
-def find_recipe(name: str) -> Recipe:
-    """A recipe by its name, or from a file that `reconet show --out` or a run has written."""
-    path = Path(name)
-    if path.is_dir() and (path / RECIPE).is_file():
-        return read_recipe(path / RECIPE)
-    if path.suffix == ".json" or path.is_file():
-        if not path.is_file():
-            raise RecipeError(f"no recipe file {name}.")
-        return read_recipe(path)
-    return pick(RECIPES, name, "recipe")()
+__all__ = [
+    "RECIPES",
+    "Recipe",
+    "apply_overrides",
+    "dump_recipe",
+    "find_recipe",
+    "list_settings",
+    "override",
+    "read_recipe",
+    "validate_recipe",
+    "with_context",
+    "without_paths",
+    "write_recipe",
+]

@@ -5,10 +5,10 @@ from reconet.recipes.schema import Data, Recipe
 
 
 def reconet_r50() -> Recipe:
-    """the paper's smaller model"""
+    """Train the paper's smaller model."""
     return paper_recipe(Data(name="ade20k"), "resnet50", lr=0.01, epochs=120)
 
 
 def reconet_r101() -> Recipe:
-    """the paper's larger model"""
+    """Train the paper's larger model."""
     return paper_recipe(Data(name="ade20k"), "resnet101", lr=0.01, epochs=120)

@@ -5,17 +5,17 @@ from reconet.recipes.schema import Data, Recipe
 
 
 def reconet_r50() -> Recipe:
-    """backbone of the appendix's component study"""
+    """Train the backbone of the component study in the appendix."""
     return _recipe("resnet50", "train", steps=40_000)
 
 
 def reconet_r101() -> Recipe:
-    """scored on val"""
+    """Train on train, for a score on val."""
     return _recipe("resnet101", "train", steps=40_000)
 
 
 def reconet_r101_test() -> Recipe:
-    """the test entry: longer, on train and val together"""
+    """Train longer, on train and val together, for the test server."""
     return _recipe("resnet101", "trainval", steps=100_000)
 
 

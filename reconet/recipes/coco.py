@@ -5,10 +5,10 @@ from reconet.recipes.schema import Data, Recipe
 
 
 def reconet_r101() -> Recipe:
-    """pretraining for voc12/reconet_r101"""
+    """Pretrain for voc12/reconet_r101."""
     return paper_recipe(Data(name="coco"), "resnet101", lr=0.004, epochs=30)
 
 
 def reconet_r152() -> Recipe:
-    """pretraining for voc12/reconet_r152"""
+    """Pretrain for voc12/reconet_r152."""
     return paper_recipe(Data(name="coco"), "resnet152", lr=0.004, epochs=30)

@@ -5,6 +5,6 @@ from reconet.recipes.schema import Data, Recipe
 
 
 def reconet_r101() -> Recipe:
-    """scored on its test split, which has labels"""
+    """Train the larger model. Its score is on the test split, which has labels."""
     data = Data(name="cocostuff", val_split="test")
     return paper_recipe(data, "resnet101", lr=0.001, epochs=180)

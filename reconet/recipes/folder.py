@@ -1,4 +1,4 @@
-"""Your own images: say where they are and what the classes are called.
+"""Your own images and masks. Name the folder and the classes.
 
 reconet train folder/reconet --set data.root=mine --set 'data.options.classes=["road","roof"]'
 """
@@ -7,7 +7,7 @@ from reconet.recipes.schema import Data, Model, Optim, Recipe, Train
 
 
 def reconet() -> Recipe:
-    """your own images and masks; see docs/datasets.md"""
+    """Train on your own images and masks (docs/datasets.md)."""
     return Recipe(
         data=Data(name="folder"),
         model=Model(backbone="resnet50", weights="imagenet"),

@@ -7,14 +7,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from reconet.errors import RecipeError, unknown
-from reconet.recipes.schema import Recipe, in_one_line, list_settings
+from reconet.recipes.schema import Recipe, list_settings, validation_message
 
-# The length of a training is one number with two units: setting one clears the other.
+# The length of a training is given in epochs or in steps. Setting one clears the other.
 _CLEARS = {"train.epochs": "steps", "train.steps": "epochs"}
 
 
 def apply_overrides(recipe: Recipe, settings: Iterable[str]) -> Recipe:
-    """Apply texts such as "optim.lr=0.02", in their order."""
+    """Apply texts such as "optim.lr=0.02", in order."""
     for setting in settings:
         key, equals, text = setting.partition("=")
         if not equals:
@@ -40,11 +40,11 @@ def override(recipe: Recipe, key: str, text: str) -> Recipe:
             return Recipe.model_validate(values)
         except ValidationError as error:
             errors.append(error)
-    raise RecipeError(in_one_line(errors[0])) from errors[0]
+    raise RecipeError(validation_message(errors[0])) from errors[0]
 
 
 def with_context(recipe: Recipe, context: str) -> Recipe:
-    """The same with another context; the options of one mean nothing to another."""
+    """Return a recipe with another context, and without the options of the old one."""
     if context == recipe.model.context:
         return recipe
     model = recipe.model.model_copy(update={"context": context, "options": {}})
@@ -52,7 +52,7 @@ def with_context(recipe: Recipe, context: str) -> Recipe:
 
 
 def _check_known(recipe: Recipe, key: str) -> None:
-    """A setting is group.name, or group.options.name, where any name goes."""
+    """Raise if there is no setting `key`: group.name, or group.options.name with any name."""
     known = [name for name, _, _ in list_settings(recipe)]
     group, *rest = key.split(".")
     is_option = len(rest) == 2 and rest[0] == "options" and rest[1] != ""
@@ -68,7 +68,7 @@ def _check_known(recipe: Recipe, key: str) -> None:
 
 
 def _readings(text: str) -> list[object]:
-    """What a text may mean: JSON (numbers, true, null, lists), or just itself."""
+    """Return what a text may mean: JSON (numbers, true, null, lists), or the text itself."""
     try:
         return [json.loads(text, parse_constant=str), text]  # NaN and Infinity are no JSON
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""What all of the paper's trainings share."""
+"""What all trainings of the paper have in common."""
 
 from reconet.recipes.schema import Data, Model, Optim, Recipe, Train
 
@@ -13,7 +13,10 @@ def paper_recipe(
     batch: int = 16,
     weight_decay: float = 1e-4,
 ) -> Recipe:
-    """SGD, momentum 0.9, poly decay, ImageNet backbone, and crop 512 unless `data` differs."""
+    """Return a recipe with SGD, momentum 0.9, poly decay and an ImageNet backbone.
+
+    The crop is 512 unless `data` says otherwise.
+    """
     return Recipe(
         data=data,
         model=Model(backbone=backbone, weights="imagenet"),

@@ -5,5 +5,5 @@ from reconet.recipes.schema import Data, Recipe
 
 
 def reconet_r101() -> Recipe:
-    """60 classes; pcontext59 ignores the background"""
+    """Train on all 60 classes. For 59 without background, set data.name=pcontext59."""
     return paper_recipe(Data(name="pcontext"), "resnet101", lr=0.001, epochs=80)

@@ -1,11 +1,11 @@
-"""The built-in generated scenes: a small network from nothing, minutes on two CPU cores."""
+"""Generated scenes: small networks without pretrained weights, in minutes on two CPU cores."""
 
 from reconet.recipes.overrides import apply_overrides, override
 from reconet.recipes.schema import Data, Eval, Model, Optim, Recipe, Train
 
 
 def reconet() -> Recipe:
-    """the demo: minutes on two cores"""
+    """Run the demo: minutes on two cores."""
     return Recipe(
         # Scales near 1: a crop that cuts off the horizon or the foreground cuts off the evidence.
         data=Data(
@@ -22,12 +22,12 @@ def reconet() -> Recipe:
 
 
 def fcn() -> Recipe:
-    """the same without context"""
+    """Run the demo without a context module."""
     return override(reconet(), "model.context", "fcn")
 
 
 def tiny() -> Recipe:
-    """seconds: for trying things out"""
+    """Try things out in seconds."""
     return Recipe(
         data=Data(
             name="scenes",
@@ -43,14 +43,14 @@ def tiny() -> Recipe:
 
 
 def study() -> Recipe:
-    """of the studies: a grid of them is a night on two cores"""
+    """Train one network of a study. A whole study takes a night on two cores."""
     return Recipe(
         data=Data(
             name="scenes",
             base_size=96,
             crop=(96, 96),
             scale=(0.8, 1.1),
-            workers=0,  # cells run side by side, one core each
+            workers=0,  # a study trains several networks side by side, one core each
             options={"size": [96, 96], "train": 4000, "val": 200},
         ),
         model=Model(backbone="resnet18", width=0.25, rank=64),
@@ -61,7 +61,7 @@ def study() -> Recipe:
 
 
 def study_quick() -> Recipe:
-    """the same in a coffee break"""
+    """Train one network of a quick study, which takes a coffee break."""
     return apply_overrides(
         study(),
         [
@@ -69,8 +69,8 @@ def study_quick() -> Recipe:
             "data.base_size=64",
             "data.options.size=[64, 64]",
             "data.options.val=100",
-            # A compromise, best for neither: a head with a reduction learnt most at 0.3, a bare
-            # classifier at 0.1 (docs/studies.md has all rates that were tried).
+            # A compromise: a head with a reduction learnt most at 0.3, a bare classifier at 0.1
+            # (docs/studies.md has all rates that were tried).
             "optim.lr=0.2",
             "train.steps=300",
             "train.eval_every=75",

@@ -16,13 +16,13 @@ from pydantic import (
     model_validator,
 )
 
-LONGEST = 100  # letters of a wrong value that are worth repeating
+LONGEST = 100  # a wrong value with more letters is not repeated in the message
 Fraction = Annotated[float, Field(ge=0, le=1)]
-# Strict, since true would else be 1; bounded, since no machine has room for more.
+# Strict, because `true` would otherwise count as 1. Bounded by what a machine can hold.
 Count = Annotated[int, Field(gt=0, le=10**9, strict=True)]
 Side = Annotated[int, Field(gt=0, le=2**15, strict=True)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
-Zoom = Annotated[float, Field(gt=0, le=16)]  # beyond it an image is more windows than hours
+Zoom = Annotated[float, Field(gt=0, le=16)]  # beyond it, one image takes hours
 
 
 def _both_sides(value: object) -> object:
@@ -51,6 +51,8 @@ class Settings(BaseModel):
 
 
 class Data(Settings):
+    """The images to train and validate on, and how to augment them."""
+
     name: str
     """a dataset of `reconet data list`"""
     root: Path | None = None
@@ -70,12 +72,14 @@ class Data(Settings):
     workers: Annotated[int, Field(ge=0, le=1024)] = 2
     """processes that read and augment; 0 reads in the training process"""
     on_error: Literal["raise", "skip"] = "raise"
-    """what to do about a broken image"""
+    """what to do with an image that cannot be read"""
     options: dict[str, JsonValue] = {}
-    """what only this dataset needs, such as the class names of `folder`"""
+    """options of this dataset alone, such as the class names of `folder`"""
 
 
 class Model(Settings):
+    """The network: backbone, context and classifiers."""
+
     backbone: str = "resnet101"
     """resnet18, resnet34, resnet50, resnet101 or resnet152"""
     stem: Literal["deep", "plain"] = "deep"
@@ -91,7 +95,7 @@ class Model(Settings):
     context: str = "reconet"
     """the method between backbone and classifier"""
     rank: Annotated[int, Field(gt=0, le=2**15, strict=True)] | None = None
-    """number of rank-one tensors; by default 64, and contexts without them do not read it"""
+    """number of rank-one tensors, by default 64; contexts without them ignore it"""
     options: dict[str, JsonValue] = {}
     """other options of the context"""
     aux: bool = True
@@ -99,34 +103,40 @@ class Model(Settings):
 
 
 class Loss(Settings):
+    """What the training minimises."""
+
     aux_weight: Annotated[float, Field(ge=0)] = 0.2
     """weight of the auxiliary classifier's loss"""
     ohem: Fraction | None = None
     """learn only from pixels whose true class has less than this probability"""
     ohem_min_kept: Annotated[int, Field(ge=0)] = 10_000
-    """... but from at least so many, the hardest ones, in each image"""
+    """but learn from at least this many pixels of each image, the hardest ones"""
     class_weights: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)] | None = None
     """one weight per class"""
 
 
 class Optim(Settings):
+    """How the weights are updated."""
+
     lr: PositiveFloat = 0.01
     """base learning rate, decayed by (1 - step/steps)^power"""
     power: PositiveFloat = 0.9
     """exponent of the decay"""
     head_lr_factor: PositiveFloat = 10.0
-    """fresh layers learn so many times faster than the pretrained backbone"""
+    """factor on the learning rate of all layers after the backbone"""
     core_lr_factor: Annotated[float, Field(ge=0)] = 1.0
-    """a context's core learns so many times faster than other fresh layers; 0: it stays as it is"""
+    """further factor on the learning rate of the context's core; 0 freezes it"""
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    """of stochastic gradient descent"""
+    """momentum of stochastic gradient descent"""
     weight_decay: Annotated[float, Field(ge=0)] = 1e-4
-    """pull of the weights towards zero"""
+    """weight decay of stochastic gradient descent"""
     clip: PositiveFloat | None = None
     """largest norm of the gradient"""
 
 
 class Train(Settings):
+    """Length, batches, precision and checkpoints of a training."""
+
     epochs: Count | None = None
     """length of the training: exactly one of epochs and steps"""
     steps: Count | None = None
@@ -134,17 +144,17 @@ class Train(Settings):
     batch: Count = 16
     """images in one optimiser step, over all processes"""
     micro_batch: Count | None = None
-    """most images that one process takes at once; the rest is accumulated"""
+    """largest number of images that one process computes at once; gradients are accumulated"""
     seed: Seed = 0
-    """order, augmentation, dropout and fresh weights are functions of it"""
+    """determines order, augmentation, dropout and initial weights"""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
-    """of autocast"""
+    """number format of autocast"""
     channels_last: bool = False
     """memory layout of the images and weights"""
     deterministic: bool = False
     """same bits on every run, at some cost in speed"""
     ema: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """decay of a running mean of the weights, which is then what is evaluated and saved"""
+    """decay of a running mean of the weights; if set, the mean is evaluated and saved"""
     init_from: Path | None = None
     """start from the weights of another run"""
     save_every: Count = 1000
@@ -162,17 +172,21 @@ class Train(Settings):
 
 
 class Eval(Settings):
+    """How images are predicted when a network is evaluated or used."""
+
     mode: Literal["slide", "whole"] = "slide"
     """windows of the crop's size (the paper's lineage), or the whole image at once"""
     scales: Annotated[tuple[Zoom, ...], Field(min_length=1)] = (1.0,)
     """probabilities are averaged over these"""
     flip: bool = False
-    """... and over each image and its mirror image"""
+    """also average over the mirror image"""
     relative_to: Literal["base_size", "original"] = "base_size"
     """what a scale of 1 means: the long side is data.base_size, or the image as it is"""
 
 
 class Recipe(Settings):
+    """All settings of one experiment."""
+
     data: Data
     model: Model = Model()
     loss: Loss = Loss()
@@ -182,22 +196,25 @@ class Recipe(Settings):
 
 
 def list_settings(recipe: Recipe) -> Iterator[tuple[str, object, str]]:
-    """Every setting as (dotted name, value, one line of explanation)."""
+    """List every setting as (dotted name, value, one line of explanation)."""
     for group, model in recipe:
         values = model.model_dump(mode="json")
         for name, field in type(model).model_fields.items():
             yield f"{group}.{name}", values[name], field.description or ""
 
 
-def in_one_line(error: ValidationError, *within: str) -> str:
-    """All that is wrong, each with its dotted name, which may begin `within` something."""
+def validation_message(error: ValidationError, *within: str) -> str:
+    """Describe all that is wrong in one line, each setting with its dotted name.
+
+    The names begin with `within`, for settings inside something else.
+    """
     problems = []
     for problem in error.errors():
         where = ".".join(map(str, (*within, *problem["loc"]))) or "recipe"
-        where = " ".join(where.split())  # a key of a stranger's file may hold anything
+        where = " ".join(where.split())  # a key in a file may hold line breaks
         text = problem["msg"].removeprefix("Value error, ")
         text = text[0].lower() + text[1:]
         got = repr(problem["input"])
-        known = isinstance(problem["input"], dict) or len(got) > LONGEST
-        problems.append(f"{where}: {text}" + ("" if known else f", got {got}"))
+        omit = isinstance(problem["input"], dict) or len(got) > LONGEST
+        problems.append(f"{where}: {text}" + ("" if omit else f", got {got}"))
     return "; ".join(problems) + "."

@@ -5,6 +5,6 @@ from reconet.recipes.schema import Data, Recipe
 
 
 def reconet_r101() -> Recipe:
-    """the paper does not print its backbone; this one is assumed"""
+    """Train with a ResNet-101. The paper does not name its backbone here."""
     data = Data(name="siftflow", val_split="test")
     return paper_recipe(data, "resnet101", lr=0.0025, epochs=80)

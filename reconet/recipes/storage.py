@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from reconet.errors import RecipeError
-from reconet.recipes.schema import Recipe, in_one_line
+from reconet.recipes.schema import Recipe, validation_message
 from reconet.system.files import write_text
 from reconet.system.paths import short_paths
 
@@ -14,7 +14,7 @@ FORMAT = 1
 
 
 def read_recipe(path: Path) -> Recipe:
-    """Read a recipe that `write_recipe` has written."""
+    """Read a recipe from a JSON file."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -25,23 +25,25 @@ def read_recipe(path: Path) -> Recipe:
 
 
 def write_recipe(recipe: Recipe, path: Path) -> None:
+    """Write a recipe to a JSON file."""
     write_text(path, dump_recipe(recipe) + "\n")
 
 
 def dump_recipe(recipe: Recipe) -> str:
+    """Return a recipe as JSON, with its format number."""
     return json.dumps({"format": FORMAT, **recipe.model_dump(mode="json")}, indent=2)
 
 
 def validate_recipe(values: object, source: str = "recipe") -> Recipe:
-    """Check plain values, and say in one line which of them is wrong."""
+    """Make a recipe of plain values, or raise an error of one line that names the wrong ones."""
     try:
         return Recipe.model_validate(values)
     except ValidationError as error:
-        raise RecipeError(f"{source}: {in_one_line(error)}") from error
+        raise RecipeError(f"{source}: {validation_message(error)}") from error
 
 
 def without_paths(recipe: Recipe) -> Recipe:
-    """The recipe as others may see it: where somebody's files are concerns nobody else."""
+    """Return a recipe that does not tell where its owner keeps files, so that it can be shared."""
     values = short_paths(recipe.model_dump(mode="json"))
     values["data"]["root"] = values["train"]["init_from"] = None
     return Recipe.model_validate(values)

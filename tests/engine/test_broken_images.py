@@ -1,18 +1,22 @@
-"""An image that cannot be read, in training or in validation, on one process or on two: it is
-named, all processes end, and when it is mended the run goes on as if nothing had happened."""
+"""An image that cannot be read, in training or in validation, on one process or on two.
+
+It is named, all processes end, and once it is repaired the run resumes as if nothing had happened.
+"""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import reconet.engine.run
 from reconet.cli import main
 from reconet.data import open_dataset
 from reconet.data.dataset import FileDataset, share_images
-from reconet.engine import run as engine_run
-from reconet.engine.run import _Run
-from reconet.engine.rundir import read_log
+from reconet.engine.run_directory import read_log
+from reconet.engine.stop import StopSwitch
+from reconet.engine.validate import Validation, validate
 from tests.data.trees import make_tree
-from tests.engine.launch import assert_same_run, finish, last, start, weights
+from tests.launch import assert_same_run, finish, last, start, weights
 
 SETTINGS = [
     "--device=cpu",
@@ -51,7 +55,7 @@ def cut_off(data: Path, split: str, which: int) -> tuple[Path, bytes]:
 
 
 @pytest.mark.parametrize("split", ["train", "val"])
-def test_the_work_is_kept_and_goes_on_when_the_image_is_mended(
+def test_the_work_is_kept_and_resumes_when_the_image_is_repaired(
     split: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments(data, tmp_path / "whole")) == 0
@@ -97,16 +101,15 @@ def test_a_stop_in_a_validation_does_not_wait_for_its_end(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main(arguments(data, tmp_path / "whole")) == 0
-    scores = _Run._scores
-    stopped: list[int] = []
+    stopped: list[bool] = []
 
-    def interrupted(self: _Run) -> object:
+    def interrupted(*arguments: Any, stop: StopSwitch, **options: Any) -> Validation:
         if not stopped:
-            stopped.append(self.state.step)
-            self.stop.signal = 15
-        return scores(self)
+            stopped.append(True)
+            stop.signal = 15
+        return validate(*arguments, stop=stop, **options)
 
-    monkeypatch.setattr(engine_run._Run, "_scores", interrupted)
+    monkeypatch.setattr(reconet.engine.run, "validate", interrupted)
     assert main(arguments(data, tmp_path / "run")) == 128 + 15
     assert not [line for line in read_log(tmp_path / "run") if line["kind"] == "val"]
     assert last(tmp_path / "run")["step"] == 2

@@ -1,5 +1,7 @@
-"""Every context trains: on scenes, in this process; three with a loss or a state of their own, in
-two processes."""
+"""Every context trains on scenes.
+
+Three of them, with a loss or a state of their own, also train in two processes.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,28 +11,27 @@ import torch
 
 from reconet.data import open_dataset
 from reconet.data.loader import Batch, batches
-from reconet.engine.rundir import read_log
+from reconet.engine.run_directory import read_log
 from reconet.engine.setup import geometry, make_state
 from reconet.engine.train import State, train
 from reconet.models.context import CONTEXTS
 from reconet.models.context.emanet import EMANet
-from reconet.recipes import find_recipe
-from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
-from reconet.system.distributed import World
-from tests.engine.launch import command, last, run
+from reconet.system.distributed import Processes
+from tests.factories import tiny_recipe
+from tests.launch import command, last, run
 
-WORLD = World(rank=0, size=1, device=torch.device("cpu"))
+ALONE = Processes.single(torch.device("cpu"))
 STEPS = 8
 
 
 def recipe(context: str, *settings: str) -> Recipe:
-    return apply_overrides(find_recipe("scenes/tiny"), [f"model.context={context}", *settings])
+    return tiny_recipe(f"model.context={context}", *settings)
 
 
 @pytest.fixture(scope="module")
 def batch() -> Batch:
-    """The first batch of the training."""
+    """Return the first batch of the training."""
     chosen = recipe("plain")
     scenes = open_dataset("scenes", "train", "", chosen.data.options)
     return next(batches(scenes, geometry(chosen), seed=0, batch=4, steps=1))
@@ -44,8 +45,8 @@ def repeated(batch: Batch) -> Iterator[Batch]:
 def trained(chosen: Recipe, batch: Batch) -> tuple[State, list[float]]:
     torch.manual_seed(0)
     classes = len(open_dataset("scenes", "train", "", chosen.data.options).info.classes)
-    state = make_state(chosen, classes, WORLD, fresh=True)
-    losses = [step.loss for step in train(state, repeated(batch), chosen, STEPS, WORLD)]
+    state = make_state(chosen, classes, ALONE, fresh=True)
+    losses = [step.loss for step in train(state, repeated(batch), chosen, STEPS, ALONE)]
     return state, losses
 
 
@@ -72,7 +73,7 @@ def test_a_loss_of_its_own_is_part_of_the_loss(context: str, option: str, batch:
 def test_the_bases_of_emanet_move_and_leave_nothing_behind(batch: Batch) -> None:
     chosen = recipe("emanet")
     torch.manual_seed(0)
-    fresh = make_state(chosen, 5, WORLD, fresh=True).model.context
+    fresh = make_state(chosen, 5, ALONE, fresh=True).model.context
     moved = trained(chosen, batch)[0].model.context
     assert isinstance(fresh, EMANet)
     assert isinstance(moved, EMANet)
@@ -92,7 +93,7 @@ def test_the_bases_of_two_processes_are_those_of_one(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("context", ["danet", "encnet"])
 def test_losses_of_their_own_are_the_same_in_two_processes(context: str, tmp_path: Path) -> None:
-    """But for the rounding of sums, which grows from step to step."""
+    # Only the rounding of sums differs, and grows from step to step.
     one, two = in_one_and_in_two(context, tmp_path)
     assert losses_of(one)[0] == pytest.approx(losses_of(two)[0], rel=1e-6)
     assert losses_of(one) == pytest.approx(losses_of(two), rel=1e-3)
@@ -100,7 +101,7 @@ def test_losses_of_their_own_are_the_same_in_two_processes(context: str, tmp_pat
 
 
 def in_one_and_in_two(context: str, directory: Path) -> tuple[Path, Path]:
-    """The directories of the same short training, by one process and by two."""
+    """Run the same short training by one process and by two, and return their directories."""
     settings = [f"--set=model.context={context}", "--set=model.options.dropout=0"]
     settings += ["--set=model.aux=false", "--set=train.steps=6"]
     one, two = directory / "one", directory / "two"

@@ -9,15 +9,15 @@ import psutil
 import pytest
 import torch
 
-from reconet.engine.rundir import read_log
-from tests.engine.launch import command, finish, last, reached, run, start
+from reconet.engine.run_directory import read_log
+from tests.launch import command, finish, last, reached, run, start
 
 # Dropout is drawn by each process for itself, so it is off where bits of one are compared with two.
 NO_DROPOUT = ["--set=model.options.dropout=0", "--set=model.aux=false"]
 
 
 def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
-    """DDP, synchronised batch norm and the loss over all pixels: the same mathematics."""
+    # DDP, synchronised batch norm and the loss over all pixels: the same mathematics.
     run(command(tmp_path / "one", *NO_DROPOUT))
     run(command(tmp_path / "two", *NO_DROPOUT), processes=2)
     one, two = read_log(tmp_path / "one"), read_log(tmp_path / "two")
@@ -49,7 +49,7 @@ def test_torchrun_restarts_a_killed_worker_and_the_run_completes(tmp_path: Path)
 
 
 def test_two_nodes_train_together(tmp_path: Path) -> None:
-    """Two torchrun agents on one machine are two nodes to torch."""
+    # Two torchrun agents on one machine are two nodes to torch.
     meet = ("--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:29731", "--rdzv-id=t")
     agents = [start(command(tmp_path / "run"), processes=1, torchrun=meet) for _ in range(2)]
     for agent in agents:

@@ -1,30 +1,29 @@
-"""A warning before the first step, which never stands in the way of a run."""
+"""A warning before the first step if memory is short. It never stops a run."""
 
 import pytest
 import torch
 
 import reconet.engine.memory
-from reconet.cost.counter import model_cost
+from reconet.cost import model_cost
 from reconet.engine.memory import memory_warning
 from reconet.engine.setup import make_state
-from reconet.recipes import find_recipe
-from reconet.recipes.overrides import apply_overrides
-from reconet.system.distributed import World
+from reconet.system.distributed import Processes
+from tests.factories import tiny_recipe
 
-WORLD = World(rank=0, size=1, device=torch.device("cpu"))
+ALONE = Processes.single(torch.device("cpu"))
 
 
 def warning(monkeypatch: pytest.MonkeyPatch, free: int, *settings: str) -> str | None:
-    """What a machine with so much free memory is told."""
+    """Return the warning on a machine with so much free memory."""
     monkeypatch.setattr(reconet.engine.memory, "free_memory", lambda device: free)
-    recipe = apply_overrides(find_recipe("scenes/tiny"), list(settings))
-    return memory_warning(recipe, make_state(recipe, 5, WORLD, fresh=True), WORLD)
+    recipe = tiny_recipe(*settings)
+    return memory_warning(recipe, make_state(recipe, 5, ALONE, fresh=True), ALONE)
 
 
 def needed(copies: int) -> int:
-    """Bytes of a step of one image, with so many copies of the weights."""
-    recipe = find_recipe("scenes/tiny")
-    model = make_state(recipe, 5, WORLD, fresh=True).model
+    """Return the bytes of a step of one image, with so many copies of the weights."""
+    recipe = tiny_recipe()
+    model = make_state(recipe, 5, ALONE, fresh=True).model
     weights = 4 * sum(p.numel() for p in model.parameters())
     return model_cost(model, recipe.data.crop).training_bytes + copies * weights
 

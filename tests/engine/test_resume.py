@@ -1,4 +1,4 @@
-"""Exact resume: a run that was killed again and again ends in the same bits."""
+"""A run that was killed again and again, and resumed, ends in the same bits."""
 
 import os
 import signal
@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reconet.engine.rundir import read_log
+from reconet.engine.run_directory import read_log
 from reconet.system.run_files import STARTS
-from tests.engine.launch import (
+from tests.launch import (
     assert_same_run,
     command,
     finish,
@@ -65,7 +65,7 @@ def test_a_signal_saves_the_step_and_stops_cleanly(tmp_path: Path, number: signa
     os.kill(process.pid, number)
     code, _, err = finish(process)
     assert code == 128 + number
-    assert "go on with --resume" in err
+    assert "resume with --resume" in err
     assert "Traceback" not in err
     step = last(tmp_path / "run")["step"]
     assert isinstance(step, int)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from reconet.engine.sync_batchnorm import SyncBatchNorm, synchronise_batchnorm
 from reconet.models.layers import PooledBN
-from reconet.system.distributed import World
+from reconet.system.distributed import Processes
 
 SHARES = (3, 1)  # images of each process: not the same number
 
@@ -21,7 +21,7 @@ def batch() -> tuple[Tensor, Tensor]:
 
 
 def one_cell_each() -> Tensor:
-    """An image for each of two processes, pooled to one cell."""
+    """Make an image for each of two processes, pooled to one cell."""
     return torch.randn(2, 6, 1, 1, generator=torch.Generator().manual_seed(1))
 
 
@@ -46,7 +46,7 @@ def work(rank: int, folder: str) -> None:
     assert norm.running_var is not None
     result = [y.detach(), x.grad, norm.running_mean, norm.running_var, norm.weight.grad]
     pooled = nn.Sequential(fresh_norm(PooledBN))
-    synchronise_batchnorm(pooled, World(rank=rank, size=2, device=torch.device("cpu")))
+    synchronise_batchnorm(pooled, Processes(rank=rank, size=2, device=torch.device("cpu")))
     result.append(pooled(one_cell_each()[rank : rank + 1]).detach())
     torch.save(result, f"{folder}/{rank}.pt")
     dist.destroy_process_group()
@@ -81,8 +81,8 @@ def test_conversion_keeps_the_weights_and_the_state(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Conv2d(3, 4, 1), inner)
     before = {key: value.clone() for key, value in model.state_dict().items()}
     weight = inner[0].weight
-    world = World(rank=0, size=2, device=torch.device("cpu"))
-    synchronise_batchnorm(model, world)
+    processes = Processes(rank=0, size=2, device=torch.device("cpu"))
+    synchronise_batchnorm(model, processes)
     assert isinstance(inner[0], SyncBatchNorm)
     assert isinstance(inner[2], SyncBatchNorm)
     assert inner[0].weight is weight
@@ -91,5 +91,5 @@ def test_conversion_keeps_the_weights_and_the_state(tmp_path: Path) -> None:
 
 def test_one_process_keeps_the_batch_norm_of_torch() -> None:
     model = nn.Sequential(nn.BatchNorm2d(4))
-    synchronise_batchnorm(model, World(rank=0, size=1, device=torch.device("cpu")))
+    synchronise_batchnorm(model, Processes.single(torch.device("cpu")))
     assert type(model[0]) is nn.BatchNorm2d

@@ -1,4 +1,4 @@
-"""Full disks, vanishing images, dying workers: one line, and the work so far is kept."""
+"""Full disks, vanishing images, dying workers: one line of error, and the work is kept."""
 
 import os
 import subprocess
@@ -10,36 +10,34 @@ import pytest
 import torch
 
 from reconet.data.loader import Batch
-from reconet.engine.train import agreed
+from reconet.engine.train import fail_together
 from reconet.errors import DataError
-from reconet.system.distributed import World
+from reconet.system.distributed import Processes
 from tests.data.trees import make_tree
-from tests.engine.launch import assert_same_run, command, finish, last, start
-from tests.engine.test_run import TINY
-from tests.faults.conftest import Result, Straight, Zygote, arguments
-from tests.faults.test_kills import assert_whole
+from tests.faults.client import ForkServer, Result, UndisturbedRun, arguments, assert_readable
+from tests.launch import TINY_NETWORK, assert_same_run, command, finish, last, start
 
 
 def assert_one_line(result: Result, message: str) -> None:
-    assert result.code == 2, result.said
-    line = result.said.splitlines()[-1]
+    assert result.code == 2, result.output
+    line = result.output.splitlines()[-1]
     assert line.startswith("reconet: ")
     assert message in line
-    assert "Traceback" not in result.said
+    assert "Traceback" not in result.output
 
 
 @pytest.mark.parametrize(
     "fault", [pytest.param(("full", 5), marks=pytest.mark.slow), ("no-room", 300_000)]
 )
-def test_a_full_disk_is_one_line_and_the_run_goes_on_when_there_is_room(
-    zygote: Zygote, straight: Straight, tmp_path: Path, fault: tuple[str, int]
+def test_a_full_disk_is_one_line_and_the_run_resumes_when_there_is_room(
+    server: ForkServer, undisturbed: UndisturbedRun, tmp_path: Path, fault: tuple[str, int]
 ) -> None:
     directory = tmp_path / "run"
-    assert_one_line(zygote.run(arguments(directory), fault=fault), "cannot write")
-    assert_whole(directory)
+    assert_one_line(server.run(arguments(directory), fault=fault), "cannot write")
+    assert_readable(directory)
     assert not list(directory.glob(".*.part"))
-    assert zygote.run(arguments(directory)).code == 0
-    assert_same_run(straight[0], directory)
+    assert server.run(arguments(directory)).code == 0
+    assert_same_run(undisturbed.directory, directory)
 
 
 @pytest.fixture
@@ -54,69 +52,75 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_small_disk_is_noticed_before_the_first_step_or_keeps_the_last_checkpoint(
-    zygote: Zygote, small_disk: Path
+    server: ForkServer, small_disk: Path
 ) -> None:
     directory = small_disk / "run"
     ballast = small_disk / "ballast"
     ballast.write_bytes(b"\0" * 3_800_000)
-    assert_one_line(zygote.run(arguments(directory)), "free")
+    assert_one_line(server.run(arguments(directory)), "free")
     ballast.unlink()
-    assert zygote.run(arguments(directory)).code == 0
-    assert_whole(directory)
+    assert server.run(arguments(directory)).code == 0
+    assert_readable(directory)
 
 
 def test_a_worker_that_dies_costs_nothing(
-    zygote: Zygote, straight: Straight, tmp_path: Path
+    server: ForkServer, undisturbed: UndisturbedRun, tmp_path: Path
 ) -> None:
     more = ["--set=data.workers=1", "--set=train.save_every=100"]
     directory = tmp_path / "run"
-    result = zygote.run(arguments(directory, *more), fault=("worker", 14))
+    result = server.run(arguments(directory, *more), fault=("worker", 14))
     assert_one_line(result, "worker process that reads images died")
     assert isinstance(last(directory)["step"], int)
-    assert zygote.run(arguments(directory, *more)).code == 0
-    assert_same_run(straight[0], directory)
+    assert server.run(arguments(directory, *more)).code == 0
+    assert_same_run(undisturbed.directory, directory)
 
 
 # Of 2 images in each of two validations.
 @pytest.mark.parametrize("reading", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_a_validation_that_failed_is_made_up_for(
-    zygote: Zygote, straight: Straight, tmp_path: Path, reading: int
+    server: ForkServer, undisturbed: UndisturbedRun, tmp_path: Path, reading: int
 ) -> None:
     more = ["--set=train.save_every=100"]
     directory = tmp_path / "run"
-    result = zygote.run(arguments(directory, *more), fault=("validation", reading))
+    result = server.run(arguments(directory, *more), fault=("validation", reading))
     assert_one_line(result, "an image is gone")
     assert last(directory)["step"] == (3 if reading == 2 else 6), "no step is lost"
-    assert zygote.run(arguments(directory, *more)).code == 0
-    assert_same_run(straight[0], directory)
+    assert server.run(arguments(directory, *more)).code == 0
+    assert_same_run(undisturbed.directory, directory)
 
 
-def test_a_image_that_vanishes_names_itself_and_keeps_the_work(
-    zygote: Zygote, tmp_path: Path
+def test_an_image_that_vanishes_names_itself_and_keeps_the_work(
+    server: ForkServer, tmp_path: Path
 ) -> None:
     make_tree("camvid", tmp_path / "data")
-    words = ["train", "folder/reconet", *TINY, f"--set=data.root={tmp_path / 'data'}", "--resume"]
+    words = [
+        "train",
+        "folder/reconet",
+        *TINY_NETWORK,
+        f"--set=data.root={tmp_path / 'data'}",
+        "--resume",
+    ]
     words += ["--set=data.name=camvid", "--set=train.steps=4", f"--out={tmp_path / 'run'}"]
-    result = zygote.run(words, fault=("vanish", 6))  # two images a step
+    result = server.run(words, fault=("vanish", 6))  # two images a step
     assert_one_line(result, "no such file or directory")
     assert last(tmp_path / "run")["step"] == 2
 
 
-class OtherFails(World):
-    """Two processes, of which the other one has met an image that it cannot read."""
+class OtherFails(Processes):
+    """Two processes. The other one has met an image that it cannot read."""
 
-    def total(self, value: torch.Tensor) -> torch.Tensor:
+    def sum(self, value: torch.Tensor) -> torch.Tensor:
         return value + 1
 
     def gather(self, value: object) -> list[object]:
         return [value, "b.jpg is broken."]
 
 
-def test_a_image_that_another_process_cannot_read_ends_this_one_too() -> None:
-    world = OtherFails(rank=0, size=2, device=torch.device("cpu"))
+def test_an_image_that_another_process_cannot_read_ends_this_one_too() -> None:
+    processes = OtherFails(rank=0, size=2, device=torch.device("cpu"))
     batch = Batch(0, torch.zeros(1, 3, 4, 4), torch.zeros(1, 4, 4), ("a",), ())
     with pytest.raises(DataError, match=r"b\.jpg"):
-        next(agreed([batch], world))
+        next(fail_together([batch], processes))
 
 
 @pytest.mark.slow
@@ -124,7 +128,13 @@ def test_two_processes_end_together_when_one_meets_a_broken_image(tmp_path: Path
     make_tree("camvid", tmp_path / "data")
     broken = sorted((tmp_path / "data").rglob("train/*.png"))[1]
     broken.write_bytes(broken.read_bytes()[:200])
-    words = ["reconet", "train", "folder/reconet", *TINY, f"--set=data.root={tmp_path / 'data'}"]
+    words = [
+        "reconet",
+        "train",
+        "folder/reconet",
+        *TINY_NETWORK,
+        f"--set=data.root={tmp_path / 'data'}",
+    ]
     words += ["--set=data.name=camvid", "--set=train.steps=6", f"--out={tmp_path / 'run'}"]
     code, out, err = finish(start(words, processes=2))
     assert code != 0

@@ -1,8 +1,8 @@
-"""Runs commands of reconet in forked children, some of which die on the way.
+"""Run commands of reconet in forked children, some of which die on the way.
 
-A process imports everything once; each command then costs only its own work, so that a run can be
-killed fifty times. Commands come as JSON lines on stdin, results go as JSON lines to stdout. The
-product knows nothing of all this: a fault is put into the child from outside, before it starts.
+This process imports everything once. Each command then costs only its own work, so that a run can
+be killed fifty times. Commands come as JSON lines on stdin, and results go as JSON lines to stdout.
+The package knows nothing of this: a fault is put into the child from outside, before it starts.
 """
 
 import io
@@ -25,7 +25,7 @@ import reconet.data.scenes.dataset
 import reconet.engine.run
 import reconet.system.files
 from reconet.cli import main
-from reconet.cost.counter import model_cost
+from reconet.cost import model_cost
 from reconet.errors import DataError
 from reconet.models.segmenter import build_model
 from reconet.recipes import find_recipe
@@ -36,7 +36,7 @@ def die() -> None:
 
 
 def nth(number: int, action: Callable[[], Any]) -> Callable[[], None]:
-    """What runs `action` the `number`-th time that it is called."""
+    """Return a function that runs `action` the `number`-th time that it is called."""
     calls = 0
 
     def call() -> None:
@@ -70,7 +70,7 @@ def after(owner: Any, name: str, call: Callable[[], None]) -> None:
 
 
 def half_written(number: int) -> None:
-    """The `number`-th file that is put in place in one move is written by half, then we die."""
+    """Write half of the `number`-th file that `write_atomic` writes, then die."""
     opened = 0
 
     class Doomed(io.BufferedWriter):
@@ -89,7 +89,7 @@ def half_written(number: int) -> None:
 
 
 def full(number: int) -> None:
-    """The `number`-th write meets a full disk."""
+    """Let the `number`-th write meet a full disk."""
 
     def complain() -> None:
         raise OSError(28, "No space left on device")
@@ -98,7 +98,7 @@ def full(number: int) -> None:
 
 
 def no_room(size: int) -> None:
-    """No file may grow beyond `size` bytes; the system itself refuses the write."""
+    """Let the system refuse to write more than `size` bytes to a file."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
@@ -127,7 +127,7 @@ def fail(text: str) -> None:
 
 
 def vanish(number: int) -> None:
-    """The `number`-th image to be read has just been deleted."""
+    """Delete the `number`-th image just before it is read."""
     module: Any = reconet.data.dataset
     real, read = module.read_image, 0
 
@@ -167,27 +167,27 @@ def child(order: dict[str, Any], out: str) -> None:
     os._exit(code)
 
 
-def obey(order: dict[str, Any]) -> dict[str, Any]:
+def execute(order: dict[str, Any]) -> dict[str, Any]:
     with tempfile.NamedTemporaryFile() as out:
         start = time.monotonic()
         pid = os.fork()
         if pid == 0:
             try:
                 child(order, out.name)
-            finally:  # whatever happens, the child must not go on as a second zygote
+            finally:  # whatever happens, the child must not become a second server
                 traceback.print_exc()
                 os._exit(99)
         if order["kill_after"] is not None:
             time.sleep(order["kill_after"])
-            os.kill(pid, signal.SIGKILL)  # it is not waited for yet, so that the id is still its
+            os.kill(pid, signal.SIGKILL)  # nobody has waited for it yet, so the id is still its own
         status = os.waitpid(pid, 0)[1]
         seconds = time.monotonic() - start
-        said = Path(out.name).read_text()
-    return {"code": os.waitstatus_to_exitcode(status), "said": said, "seconds": seconds}
+        output = Path(out.name).read_text()
+    return {"code": os.waitstatus_to_exitcode(status), "output": output, "seconds": seconds}
 
 
 def warm_up() -> None:
-    """Import what torch imports at its first count of costs: a second, once."""
+    """Import what torch imports when costs are first counted. It takes a second."""
     with torch.device("meta"):
         model = build_model(find_recipe("scenes/tiny"), 2)
     model_cost(model, (64, 64))
@@ -196,4 +196,4 @@ def warm_up() -> None:
 if __name__ == "__main__":
     warm_up()
     for line in sys.stdin:
-        print(json.dumps(obey(json.loads(line))), flush=True)
+        print(json.dumps(execute(json.loads(line))), flush=True)

@@ -1,0 +1,118 @@
+"""Save and load the state of a training, and start from the weights of another run."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from reconet.engine.checkpoint import LogState, load_last, run_weights, save_last
+from reconet.engine.setup import make_state
+from reconet.errors import CheckpointError
+from reconet.models.network_info import NetworkInfo
+from reconet.models.segmenter import build_model
+from reconet.models.trained import TrainedNetwork, load_trained, put_weights, save_trained
+from reconet.recipes.schema import Recipe
+from tests.engine.steps import ALONE, CLASSES, recipe, run, state_of
+
+
+def test_a_saved_state_resumes_exactly(tmp_path: Path) -> None:
+    chosen = recipe("train.ema=0.9")
+    straight = state_of(chosen)
+    whole = run(straight, chosen, 6)
+    state = state_of(chosen)
+    first = run(state, chosen, 3)
+    log_state = LogState(best_score=0.25, loss_sum=1.5, loss_count=2)
+    save_last(tmp_path / "last.pt", state, log_state)
+    torch.manual_seed(99)
+    again = make_state(chosen, CLASSES, ALONE, fresh=False)
+    assert load_last(tmp_path / "last.pt", again) == log_state
+    assert again.step == 3
+    assert first + run(again, chosen, 6, start=3) == whole
+    for key, value in straight.model.state_dict().items():
+        assert torch.equal(value, again.model.state_dict()[key]), key
+
+
+@pytest.mark.parametrize("damage", ["cut", "text", "other", "format"])
+def test_a_damaged_or_foreign_checkpoint_is_refused(tmp_path: Path, damage: str) -> None:
+    path, chosen = tmp_path / "last.pt", recipe()
+    save_last(path, state_of(chosen), LogState())
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:5000])
+    elif damage == "text":
+        path.write_text("hello")
+    elif damage == "format":
+        torch.save({"format": 2}, path)
+    else:
+        chosen = recipe("model.rank=5")
+    with pytest.raises(CheckpointError) as raised:
+        load_last(path, state_of(chosen))
+    assert "\n" not in str(raised.value)
+
+
+def save_network(tmp_path: Path, chosen: Recipe) -> Path:
+    save_trained(
+        tmp_path / "best.safetensors",
+        TrainedNetwork(
+            model=state_of(chosen).model,
+            info=NetworkInfo(
+                recipe=chosen,
+                classes=tuple("abcde"),
+                palette=tuple((i, i, i) for i in range(CLASSES)),
+                step=7,
+                score={"miou": 0.5},
+            ),
+        ),
+    )
+    return tmp_path
+
+
+def test_a_trained_network_comes_back_with_all_that_it_needs(tmp_path: Path) -> None:
+    chosen = recipe("model.rank=3")
+    trained = load_trained(save_network(tmp_path, chosen))
+    assert (trained.info.recipe, trained.info.classes, trained.info.step) == (
+        chosen,
+        tuple("abcde"),
+        7,
+    )
+    assert trained.info.score == {"miou": 0.5}
+    expected = state_of(chosen).model.eval()
+    image_bchw = torch.rand(1, 3, 64, 64)
+    assert torch.equal(trained.model(image_bchw).main_bkhw, expected(image_bchw).main_bkhw)
+
+
+CLASSIFIERS = {
+    "reconet": [],
+    "danet": ["context.classify_position", "context.classify_channel"],
+    "acfnet": ["context.classify_coarse"],
+    "encnet": ["context.core.presence"],
+    "cfnet": ["context.enc.presence"],
+}
+
+
+@pytest.mark.parametrize("context", CLASSIFIERS)
+def test_init_from_another_run_leaves_only_the_classifiers_of_other_classes(
+    context: str, tmp_path: Path
+) -> None:
+    settings = [f"model.context={context}"]
+    if context == "cfnet":
+        settings.append("model.options.se_weight=0.2")
+    chosen = recipe(*settings)
+    source = save_network(tmp_path, chosen)
+    torch.manual_seed(1)
+    model = build_model(chosen, 3)
+    fresh = {key: value.clone() for key, value in model.state_dict().items()}
+    weights = run_weights(source)
+    put_weights(model, weights, source, other_classes=True)
+    stay = {"classify", "aux.classify", *CLASSIFIERS[context]}
+    for key, value in model.state_dict().items():
+        expected = fresh if key.rpartition(".")[0] in stay else weights
+        assert torch.equal(value, expected[key]), key
+    with pytest.raises(CheckpointError, match="holds another network"):
+        put_weights(model, weights, source)
+
+
+def test_init_from_refuses_a_network_of_another_size(tmp_path: Path) -> None:
+    source = save_network(tmp_path, recipe())
+    other = build_model(recipe("model.rank=9"), CLASSES)
+    with pytest.raises(CheckpointError, match="holds another network"):
+        put_weights(other, run_weights(source), source, other_classes=True)

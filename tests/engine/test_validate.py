@@ -1,0 +1,114 @@
+"""Validations during a training."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from reconet.data import open_split
+from reconet.engine.run_directory import read_log
+from reconet.engine.stop import StopSwitch
+from reconet.engine.validate import validate
+from reconet.system.distributed import Processes
+from tests.data.trees import make_tree
+from tests.factories import tiny_network, tiny_recipe
+from tests.launch import TINY_NETWORK, run_main
+
+
+@pytest.mark.parametrize("which", ["train", "val"])
+def test_a_split_without_labels_is_refused_before_the_first_step(
+    which: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_tree("ade20k", tmp_path / "data")
+    arguments = [
+        "train",
+        "ade20k/reconet_r50",
+        *TINY_NETWORK,
+        f"--set=data.root={tmp_path / 'data'}",
+    ]
+    arguments += [f"--set=data.{which}_split=test", f"--out={tmp_path / 'run'}"]
+    code, _, err = run_main(capsys, *arguments)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "ade20k test has no labels" in err
+
+
+def test_a_validation_without_a_labelled_pixel_keeps_the_work_and_is_made_up_later(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_tree("camvid", tmp_path / "data")
+    good = {path: path.read_bytes() for path in (tmp_path / "data" / "valannot").iterdir()}
+    for path in good:
+        with Image.open(path) as label:
+            Image.fromarray(np.full(label.size[::-1], 11, np.uint8)).save(path)
+    arguments = ["train", "folder/reconet", *TINY_NETWORK, f"--set=data.root={tmp_path / 'data'}"]
+    arguments += ["--set=data.name=camvid", f"--out={tmp_path / 'run'}"]
+    code, _, err = run_main(capsys, *arguments)
+    assert code == 2
+    assert err.splitlines()[-1].endswith("camvid val has no labelled pixel to score against.")
+    for path, content in good.items():
+        path.write_bytes(content)
+    assert run_main(capsys, *arguments, "--resume")[0] == 0
+    assert [line["kind"] for line in read_log(tmp_path / "run")] == ["train", "val"]
+    assert (tmp_path / "run" / "best.safetensors").is_file()
+
+
+def test_a_class_that_nobody_saw_is_null_in_the_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # JSON has no NaN: other programs refuse it.
+    make_tree("ade20k", tmp_path / "data")
+    arguments = [
+        "train",
+        "ade20k/reconet_r50",
+        *TINY_NETWORK,
+        f"--set=data.root={tmp_path / 'data'}",
+    ]
+    assert run_main(capsys, *arguments, f"--out={tmp_path / 'run'}")[0] == 0
+    text = (tmp_path / "run" / "log.jsonl").read_text()
+    assert "NaN" not in text
+    iou = read_log(tmp_path / "run")[-1]["iou"]
+    assert len(iou) == 150
+    assert None in iou
+    assert any(isinstance(value, float) for value in iou)
+
+
+class SecondOfTwo(Processes):
+    """The second of two processes, without the first."""
+
+    def sum(self, value: torch.Tensor) -> torch.Tensor:
+        return value
+
+
+class Recorder:
+    """Keeps what a task reports."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def start(self, total: int, task: str = "") -> None:
+        self.lines.append(f"start {total}")
+
+    def advance(self, count: int = 1) -> None:
+        self.lines.append(f"advance {count}")
+
+    def status(self, text: str) -> None:
+        self.lines.append(text)
+
+    def note(self, text: str) -> None:
+        self.lines.append(text)
+
+
+def test_progress_counts_the_images_of_this_process() -> None:
+    recipe, progress = tiny_recipe("data.options.val=5"), Recorder()
+    processes = SecondOfTwo(rank=1, size=2, device=torch.device("cpu"))
+    validate(
+        tiny_network(recipe).model,
+        open_split(recipe.data, "val"),
+        recipe.data,
+        processes,
+        stop=StopSwitch(),
+        progress=progress,
+    )
+    assert progress.lines == ["validate 1 of 2", "validate 2 of 2"]
