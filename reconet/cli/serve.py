@@ -6,7 +6,6 @@ import typer
 
 from reconet.cli.arguments import DeviceOption, NetworkArgument, PrecisionOption, parse_amount
 from reconet.cli.output import show_progress
-from reconet.errors import MissingExtraError
 
 HostOption = Annotated[
     str,
@@ -55,21 +54,11 @@ def serve(
     """
     upload_bytes = parse_amount(max_upload, "--max-upload")
     pixels = parse_amount(max_pixels, "--max-pixels")
-    try:
-        from reconet.serve.app import create_app
-        from reconet.serve.guard import LOOPBACK
-        from reconet.serve.server import listen
-        from reconet.serve.server import serve as answer
-        from reconet.serve.uploads import Limits
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("serve", "reconet serve") from error
-    from reconet.inference.predictor import Predictor
+    from reconet.serve import Limits, open_server
 
     limits = Limits(upload_bytes=upload_bytes, pixels=pixels, waiting=queue)
-    with listen(host, port) as listener:  # first, so that a taken port is an error at once
-        with show_progress("serve", "opening the network ..."):
-            # An open server cannot know by which names other machines call it.
-            hosts = LOOPBACK if host in LOOPBACK else ()
-            predictor = Predictor.from_run(run, device=device, precision=precision)
-            app = create_app(predictor, limits, hosts=hosts)
-        answer(app, listener, show=open_)
+    with show_progress("serve", "opening the network ..."):
+        server = open_server(
+            run, host=host, port=port, limits=limits, device=device, precision=precision
+        )
+    server.run(open_browser=open_)

@@ -1,7 +1,7 @@
-"""A network as one graph: uint8 images in, uint8 labels out, any batch and any size.
+"""Trace a network as one graph: uint8 images in, uint8 labels out, any batch and any size.
 
-Normalisation, the resizing of the logits and the argmax are inside, so that no user of an export
-can do them otherwise than the training did.
+Normalisation, the resizing of the logits and the argmax are inside the graph. So users of an
+export cannot do them differently from the training.
 """
 
 from collections.abc import Callable
@@ -20,15 +20,10 @@ from reconet.models.layers import resize
 from reconet.models.segmenter import Segmenter
 from reconet.models.trained import TrainedNetwork
 
-# Contexts that ONNX, and hence OpenVINO, cannot express, and why.
-NOT_IN_ONNX = {
-    "dmnet": "each image has filters of its own: a convolution of as many groups as there are "
-    "images times channels, and ONNX wants that number fixed"
-}
-MOST_CLASSES = 256
+MOST_CLASSES = 256  # labels have 8 bits
 
 
-class Deployed(nn.Module):
+class ExportedGraph(nn.Module):
     """image_bchw, RGB uint8 -> labels_bhw, uint8, and logits_bkij as coarse as the features."""
 
     def __init__(self, model: Segmenter) -> None:
@@ -42,17 +37,23 @@ class Deployed(nn.Module):
 
 
 def smallest_side(output_stride: int) -> int:
-    """So that every feature map, also one of twice the stride, has two cells a side: of maps with
-    one cell torch.export would make a case of their own."""
+    """Return the shortest side of an image that the graph takes.
+
+    Every feature map has at least two cells a side, also one of twice the stride. torch.export
+    treats maps with one cell as a special case.
+    """
     return 2 * output_stride + 1
 
 
 def trace(model: Segmenter, *, output_stride: int) -> ExportedProgram:
-    """The graph for any number of images of any size."""
+    """Trace the graph for any number of images of any size."""
     if model.num_classes > MOST_CLASSES:
-        raise ExportError(f"labels are 8 bits, which {model.num_classes} classes do not fit.")
+        raise ExportError(
+            f"an export has labels of 8 bits: at most {MOST_CLASSES} classes, got "
+            f"{model.num_classes}."
+        )
     least = smallest_side(output_stride)
-    # Not square, and no size that a network is likely to be trained at.
+    # Not square, and at no size that a network is likely to be trained at.
     example = torch.zeros(2, 3, 9 * output_stride, 11 * output_stride, dtype=torch.uint8)
     dynamic = {
         0: Dim("batch", min=1),
@@ -60,20 +61,20 @@ def trace(model: Segmenter, *, output_stride: int) -> ExportedProgram:
         3: Dim("width", min=least),
     }
     try:
-        with Exportable(), torch.no_grad():
+        with ExportablePooling(), torch.no_grad():
             return torch.export.export(
-                Deployed(model).eval(), (example,), dynamic_shapes=(dynamic,)
+                ExportedGraph(model).eval(), (example,), dynamic_shapes=(dynamic,)
             )
     except (RuntimeError, ValueError, TypeError) as error:
         reason = first_line(error)
         raise ExportError(f"torch.export cannot trace this network: {reason}") from error
 
 
-class Exportable(TorchFunctionMode):
-    """Within it, adaptive pooling is written as two products.
+class ExportablePooling(TorchFunctionMode):
+    """A mode in which adaptive pooling becomes two matrix products.
 
-    Exporters unroll adaptive pooling for the size of the example alone, without a word: at other
-    sizes the graph is wrong.
+    Exporters silently unroll adaptive pooling for the size of the example. At other sizes their
+    graph is wrong.
     """
 
     def __torch_function__(
@@ -81,22 +82,22 @@ class Exportable(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         if func is F.adaptive_avg_pool2d:
-            return pooled(*args, **kwargs)
+            return adaptive_average(*args, **kwargs)
         return func(*args, **kwargs)
 
 
-def pooled(input: Tensor, output_size: int | tuple[int, int]) -> Tensor:
-    """F.adaptive_avg_pool2d for any size of the map, also one that is not known yet."""
+def adaptive_average(input: Tensor, output_size: int | tuple[int, int]) -> Tensor:
+    """Compute F.adaptive_avg_pool2d as matrix products, for a map whose size may be symbolic."""
     rows, columns = output_size if isinstance(output_size, tuple) else (output_size, output_size)
     if rows == columns == 1:
         return input.mean(dim=(2, 3), keepdim=True)
-    row_ih = _bins(input.shape[2], rows, input)
-    column_wj = _bins(input.shape[3], columns, input).transpose(0, 1)
+    row_ih = _averaging_matrix(input.shape[2], rows, input)
+    column_wj = _averaging_matrix(input.shape[3], columns, input).transpose(0, 1)
     return row_ih @ (input @ column_wj)
 
 
-def _bins(length: int, count: int, like: Tensor) -> Tensor:
-    """mean_kn: row k is the mean over the cells from floor(k n / K) to ceil((k + 1) n / K)."""
+def _averaging_matrix(length: int, count: int, like: Tensor) -> Tensor:
+    """Return mean_kn: row k averages the cells from floor(k n / K) to ceil((k + 1) n / K)."""
     bin_k1 = torch.arange(count, device=like.device).unsqueeze(1)
     cell_n = torch.arange(length, device=like.device)
     first_k1 = torch.div(bin_k1 * length, count, rounding_mode="floor")
@@ -106,7 +107,7 @@ def _bins(length: int, count: int, like: Tensor) -> Tensor:
 
 
 def export_info(trained: TrainedNetwork) -> ExportInfo:
-    """Describe the export of a network, for the metadata of its file."""
+    """Describe an fp32 export of a network, for the metadata of its file."""
     return ExportInfo(
         network=trained.info,
         precision="fp32",

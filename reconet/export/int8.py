@@ -1,8 +1,9 @@
-"""Weights and activations in 8 bits, after the training: nncf calibrates, a score judges.
+"""Quantise a trained network to weights and activations of 8 bits.
 
-First everything is quantised. If that costs more than is allowed, parts of the network stay in
-fp32, from the small ones that are most sensitive to the larger: the gates and products of the
-attention, then the whole head, then also the first layers.
+nncf calibrates on images. A score on labelled images decides whether the result is good enough.
+First everything is quantised. If that costs more than allowed, parts of the network stay in fp32.
+The first are small and most sensitive: the gates and products of the attention. Then follow the
+whole head, and the first layers.
 """
 
 import json
@@ -15,24 +16,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconet.errors import ExportError, MissingExtraError
-from reconet.export.images import (
-    Images,
-    from_dataset,
-    from_folder,
-    of_recipe,
-    readable,
+from reconet.export.formats import quiet, to_openvino
+from reconet.export.int8_score import Int8Scorer, open_scorer
+from reconet.export.sample_images import (
+    SampleImages,
+    images_in_folder,
+    images_of_dataset,
+    load_samples,
+    readable_images,
     windows_of,
 )
-from reconet.export.judge import Counter, Judge, open_judge
-from reconet.export.write import as_openvino, quiet
 from reconet.inference.backends.export_info import ExportInfo
-from reconet.inference.network import in_use
+from reconet.inference.network import make_forward
 from reconet.inference.protocol import Protocol
 from reconet.models.trained import TrainedNetwork
+from reconet.system.distributed import pick_device
 from reconet.system.hardware import make_bf16_safe
+from reconet.system.progress import SILENT, Progress
 
-# What stays in fp32, try by try: paths of modules in the traced network.
-KEPT: tuple[tuple[str, ...], ...] = (
+# The modules that stay in fp32 in each attempt: their paths in the traced network.
+KEPT_IN_FP32: tuple[tuple[str, ...], ...] = (
     (),
     ("model.context.core",),
     ("model.context", "model.classify"),
@@ -53,117 +56,109 @@ class Int8:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Try:
-    """One quantised network, and what it scores; no score where there are no labels to judge by."""
+class Attempt:
+    """One quantised network and its mIoU. Without labelled images there is no mIoU."""
 
     kept: tuple[str, ...]  # modules that stayed in fp32
-    before: float | None  # mIoU
-    after: float | None
+    before: float | None  # mIoU in fp32
+    after: float | None  # mIoU in int8
 
     @property
     def loss(self) -> float:
-        """Points of mIoU."""
+        """Return the points of mIoU that were lost."""
         if self.before is None or self.after is None:
             return 0.0
         return 100 * (self.before - self.after)
 
     def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
         return asdict(self) | {"loss_points": self.loss}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Quantised:
-    """A network in int8 that lost little enough, or could not be judged."""
+class QuantisedNetwork:
+    """A network in int8 that lost little enough, or that could not be scored."""
 
     model: Any  # openvino.Model
     info: ExportInfo
-    tries: tuple[Try, ...]
-    images: Images  # that it was calibrated by
-    judge: Judge | None
+    attempts: tuple[Attempt, ...]
+    images: SampleImages  # that it was calibrated by
+    scorer: Int8Scorer | None
 
     @property
     def calibrated_on(self) -> str:
-        return self.images.source
+        return self.images.description
 
     @property
     def scored_on(self) -> str:
-        return self.judge.what if self.judge else ""
+        return self.scorer.description if self.scorer else ""
 
-    def others(self, most: int) -> Images:
-        """Other images than those that it was calibrated by, where there are any."""
-        return from_dataset(self.judge.dataset, most) if self.judge else self.images
+    def other_images(self, most: int) -> SampleImages:
+        """Choose images that it was not calibrated by, if there are any."""
+        return images_of_dataset(self.scorer.dataset, most) if self.scorer else self.images
 
 
-def quantised(
+def quantise_network(
     trained: TrainedNetwork,
     info: ExportInfo,
     proto: Any,
     options: Int8,
     root: Path | None,
-    tell: Callable[[str], None],
-    progress: Counter | None,
-) -> Quantised:
-    """Calibrate, and score try after try, until one loses little enough; none is an error."""
-    images = _to_calibrate_by(trained, options, root, tell)
+    progress: Progress = SILENT,
+) -> QuantisedNetwork:
+    """Quantise and score until an attempt loses little enough. If none does, raise an error."""
     recipe = trained.info.recipe
-    windows = list(calibration(images, Protocol.of(recipe.eval, recipe.data)))
-    judge = open_judge(
-        trained, split=options.split, score_on=options.score_on, root=root, progress=progress
+    if options.calibrate is not None:
+        images = readable_images(images_in_folder(options.calibrate, options.images), progress)
+    else:
+        images = load_samples(recipe, recipe.data.train_split, root, options.images)
+    windows = list(calibration_windows(images, Protocol.of(recipe.eval, recipe.data)))
+    scorer = open_scorer(
+        trained.info, split=options.split, score_on=options.score_on, root=root, progress=progress
     )
-    tell("scoring the network as it is ...")
-    before = judge.score(in_use(trained.model, judge.world.device)) if judge else None
+    progress.status("scoring the network in fp32 ...")
+    before = scorer.score(make_forward(trained.model, pick_device("cpu"))) if scorer else None
     info = replace(info, precision="int8")
 
     def make(kept: tuple[str, ...]) -> Any:
         rest = f", all but {', '.join(kept)}" if kept else ""
-        tell(f"quantising by {images.source}{rest} ...")
+        progress.status(f"quantising by {images.description}{rest} ...")
         return quantise(proto, windows, kept)
 
     def score(model: Any) -> float | None:
-        return None if judge is None else judge.score_of(model, info)
+        return None if scorer is None else scorer.score_openvino(model, info)
 
-    model, tries = search(make, score, before, options.max_loss)
-    _refuse(tries, options.max_loss)
-    found = Quantised(model=model, info=info, tries=tuple(tries), images=images, judge=judge)
-    facts = {"calibrated_on": found.calibrated_on, "scored_on": found.scored_on}
-    return replace(found, info=replace(info, int8=tries[-1].as_dict() | facts))
-
-
-def _to_calibrate_by(
-    trained: TrainedNetwork, options: Int8, root: Path | None, tell: Callable[[str], None]
-) -> Images:
-    recipe = trained.info.recipe
-    if options.calibrate is not None:
-        return readable(from_folder(options.calibrate, options.images), tell)
-    return of_recipe(recipe, recipe.data.train_split, root, options.images)
-
-
-def _refuse(tries: Sequence[Try], max_loss: float) -> None:
-    if tries[-1].loss > max_loss:
-        losses = ", ".join(f"{one.loss:.2f}" for one in tries)
+    model, attempts = search(make, score, before, options.max_loss)
+    if attempts[-1].loss > options.max_loss:
+        losses = ", ".join(f"{attempt.loss:.2f}" for attempt in attempts)
         raise ExportError(
-            f"int8 loses more than {max_loss:g} points of mIoU in every try ({losses}); "
-            "calibrate by more images, or allow more with --max-loss."
+            f"int8 loses more than {options.max_loss:g} points of mIoU in every attempt "
+            f"({losses}); calibrate by more images, or allow more with --max-loss."
         )
+    found = QuantisedNetwork(
+        model=model, info=info, attempts=tuple(attempts), images=images, scorer=scorer
+    )
+    made_by = {"calibrated_on": found.calibrated_on, "scored_on": found.scored_on}
+    return replace(found, info=replace(info, int8=attempts[-1].as_dict() | made_by))
 
 
-def calibration(images: Images, protocol: Protocol) -> Iterator[NDArray[np.uint8]]:
-    """One window of each image, as it will be shown to the network: the first, the second ..."""
+def calibration_windows(images: SampleImages, protocol: Protocol) -> Iterator[NDArray[np.uint8]]:
+    """Yield one window of each image, as the protocol cuts it: the first, the second ..."""
     for number, image_hwc in enumerate(images):
         window_bchw = windows_of(image_hwc, protocol)
-        place = number % len(window_bchw)
-        yield window_bchw[place : place + 1]
+        index = number % len(window_bchw)
+        yield window_bchw[index : index + 1]
 
 
 def quantise(proto: Any, windows: Sequence[NDArray[np.uint8]], kept: Sequence[str]) -> Any:
-    """An onnx.ModelProto as an openvino.Model in int8."""
+    """Convert an onnx.ModelProto to an openvino.Model in int8."""
     make_bf16_safe()  # calibration runs the network
     try:
         with quiet():
             import nncf
     except ImportError as error:
         raise MissingExtraError("export", "--int8") from error
-    model = as_openvino(proto)
+    model = to_openvino(proto)
     names = _names_below(proto, kept) & {op.get_friendly_name() for op in model.get_ops()}
     with quiet():
         return nncf.quantize(
@@ -180,22 +175,24 @@ def search(
     score: Callable[[Any], float | None],
     before: float | None,
     max_loss: float,
-    choices: Iterable[tuple[str, ...]] = KEPT,
-) -> tuple[Any, list[Try]]:
-    """The first quantised network that loses no more than allowed, else the last one tried."""
-    tries: list[Try] = []
+    choices: Iterable[tuple[str, ...]] = KEPT_IN_FP32,
+) -> tuple[Any, list[Attempt]]:
+    """Return the first quantised network within the allowed loss, else the last one."""
+    attempts: list[Attempt] = []
     model: Any = None
     for kept in choices:
         model = make(kept)
-        tries.append(Try(kept=kept, before=before, after=score(model)))
-        if tries[-1].loss <= max_loss:
+        attempts.append(Attempt(kept=kept, before=before, after=score(model)))
+        if attempts[-1].loss <= max_loss:
             break
-    return model, tries
+    return model, attempts
 
 
 def _names_below(proto: Any, kept: Sequence[str]) -> set[str]:
-    """Nodes of the graph, and their outputs, that came from some modules: OpenVINO calls its
-    operations by the one or the other."""
+    """Return the names of the nodes that came from some modules, and of their outputs.
+
+    OpenVINO names its operations after the one or the other.
+    """
     names: set[str] = set()
     for node in proto.graph.node:
         texts = {entry.key: entry.value for entry in node.metadata_props}

@@ -1,20 +1,34 @@
-"""The parts of a report: each takes runs and gives markup. Pure."""
+"""The sections of a report: runs in, markup out."""
 
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from reconet.data.images.draw import VOID_COLOUR
-from reconet.evaluation.benchmarks import LABELS
-from reconet.report.charts import Series, line_chart
-from reconet.report.gather import Answers, Gathered, settings
-from reconet.report.images import row, together
-from reconet.report.markup import Markup, join, note, section, table, tag
-from reconet.report.matrix import matrix
-from reconet.types import Colour
+from reconet.evaluation.benchmarks import score_labels
+from reconet.report.html import (
+    Markup,
+    Series,
+    draw_confusion,
+    join,
+    line_chart,
+    note,
+    percent,
+    section,
+    table,
+    tag,
+    tiles,
+)
+from reconet.report.image_rows import merge_rows, show_row
+from reconet.report.run_results import RunResults, ValidationResults, describe_settings
+from reconet.types import Colour, Palette
+
+MACHINE = ("processes", "reconet", "torch", "processor", "GPU", "system")  # keys of a start
 
 
 class Curve(NamedTuple):
+    """A figure of the log that is drawn as a curve."""
+
     title: str
     kind: str  # of the line in the log
     figure: str
@@ -51,23 +65,26 @@ CURVES = (
 )
 
 
-def curves(runs: Sequence[Gathered]) -> Markup:
-    """One chart for each figure that any run has logged, all runs on one axis."""
-    figures = []
-    for one in CURVES:
-        factor, unit = (100.0, " %") if one.percent else (1.0, "")
+def curves(runs: Sequence[RunResults]) -> Markup:
+    """Draw one chart for each figure that any run has logged, with all runs in it."""
+    charts = []
+    for curve in CURVES:
+        factor, unit = (100.0, " %") if curve.percent else (1.0, "")
         series = [
-            Series(run.name, run.curve(one.kind, one.figure, factor), number)
+            Series(run.name, run.curve(curve.kind, curve.figure, factor), number)
             for number, run in enumerate(runs)
         ]
-        if any(s.points for s in series):
-            figures.append(line_chart(one.title, series, unit=unit, low=one.low, about=one.about))
-    if not figures:
+        if any(one.points for one in series):
+            charts.append(
+                line_chart(curve.title, series, unit=unit, low=curve.low, about=curve.about)
+            )
+    if not charts:
         return section("Curves", note("Nothing was logged yet."))
-    return section("Curves", tag("div", *figures, class_="charts"))
+    return section("Curves", tag("div", *charts, class_="charts"))
 
 
-def missing(runs: Sequence[Gathered]) -> Markup:
+def missing(runs: Sequence[RunResults]) -> Markup:
+    """Say which parts are missing, and why."""
     several = len(runs) > 1
     return join(
         note(f"{run.name}: {text}." if several else f"{text[0].upper()}{text[1:]}.")
@@ -76,118 +93,117 @@ def missing(runs: Sequence[Gathered]) -> Markup:
     )
 
 
-def tiles(run: Gathered) -> Markup:
-    """What one wants to know first."""
+def key_figures(run: RunResults) -> Markup:
+    """Show the scores and the number of steps, in large type."""
     entries = []
-    if run.answers is not None:
-        own = run.answers.figures
-        entries += [(percent(own[key]), name) for key, name in LABELS.items() if key in own]
-        entries.append((f"{run.answers.step:,}", "step of the best network"))
+    if run.validation is not None:
+        own = run.validation.scores
+        entries += [(percent(own[key]), n) for key, n in score_labels().items() if key in own]
+        entries.append((f"{run.validation.step:,}", "step of the best network"))
     elif (best := run.best()) is not None:
         entries.append((percent(best["miou"]), f"mIoU, logged at step {best['step']:,}"))
-    entries.append((f"{run.step():,}", "steps trained"))
-    return tag("ul", *(tag("li", tag("b", v), tag("span", n)) for v, n in entries), class_="tiles")
+    entries.append((f"{run.last_step():,}", "steps trained"))
+    return tiles(entries)
 
 
-def class_bars(answers: Answers, level: int = 2) -> Markup:
-    """IoU of every class, the best one first."""
-    order = sorted(range(len(answers.classes)), key=lambda k: -_or(answers.iou[k], -1.0))
+def class_bars(validation: ValidationResults, level: int = 2) -> Markup:
+    """Draw the IoU of every class, the best one first."""
+    classes, iou = validation.classes, validation.iou
+    order = sorted(range(len(classes)), key=lambda k: -_number_or(iou[k], -1.0))
     lines = [
         tag(
             "li",
-            tag("span", answers.classes[k], class_="name"),
-            _bar(answers.iou[k], colour=answers.palette[k], told=answers.classes[k]),
-            tag("span", percent(answers.iou[k], absent="absent"), class_="figure"),
+            tag("span", classes[k], class_="name"),
+            _bar(iou[k], name=classes[k], colour=validation.palette[k]),
+            tag("span", percent(iou[k], absent="absent"), class_="figure"),
         )
         for k in order
     ]
     return section("IoU of each class", tag("ul", *lines, class_="bars"), level=level)
 
 
-def confusion(answers: Answers, level: int = 2) -> Markup:
-    drawn = matrix(answers.count_kk, answers.classes, answers.palette)
+def confusion(validation: ValidationResults, level: int = 2) -> Markup:
+    """Draw the confusion matrix."""
+    drawn = draw_confusion(validation.count_kk, validation.classes, validation.palette)
     return section("Confusion", drawn, level=level)
 
 
-def images(runs: Sequence[Gathered], level: int = 2) -> Markup:
-    """Image, truth and answer; with one run also its errors."""
-    answers = [run.answers for run in runs if run.answers is not None]
-    names = [run.name for run in runs if run.answers is not None]
-    palette = answers[0].palette
-    rows = []
-    for views in zip(*(one.views for one in answers), strict=True):
-        alone = len(answers) == 1
-        said = ["prediction"] if alone else names
-        rows.append(row(together(views), palette, said, wrong=alone))
+def images(runs: Sequence[RunResults], level: int = 2) -> Markup:
+    """Show image, truth and predictions. Errors are drawn only if there is one run."""
+    scored = [(run.name, run.validation) for run in runs if run.validation is not None]
+    first, alone = scored[0][1], len(scored) == 1
+    names = ["prediction"] if alone else [name for name, _ in scored]
+    rows = [
+        show_row(merge_rows(same_image), first.palette, names, errors=alone)
+        for same_image in zip(*(one.image_rows for _, one in scored), strict=True)
+    ]
     if not rows:
         return Markup()
-    keys = _class_legend(answers[0].classes, palette)
-    return section("Images", keys, *rows, level=level)
+    legend = _class_legend(first.classes, first.palette)
+    return section("Images", legend, *rows, level=level)
 
 
-def recipe(run: Gathered, level: int = 2) -> Markup:
-    """All settings; those that differ from their defaults first, the others folded away."""
-    lines = settings(run.recipe)
+def recipe(run: RunResults, level: int = 2) -> Markup:
+    """List all settings. Those with their default value are folded away."""
+    settings = describe_settings(run.recipe)
     columns = ("setting", "value", "what it is")
-    set_here, default = (
-        [(s.name, tag("code", s.value), s.about) for s in lines if s.changed is changed]
-        for changed in (True, False)
+    changed, default = (
+        [(s.name, tag("code", s.value), s.about) for s in settings if s.changed is is_changed]
+        for is_changed in (True, False)
     )
     return section(
         "Recipe",
-        table(columns, set_here, caption="Set for this run"),
+        table(columns, changed, caption="Set for this run"),
         tag(
             "details",
-            tag("summary", f"{len(default)} settings as they are by default"),
+            tag("summary", f"{len(default)} settings with their default"),
             table(columns, default),
         ),
         level=level,
     )
 
 
-def scores_table(runs: Sequence[Gathered]) -> Markup:
-    """Scores of all runs; the best of each column is bold."""
-    figures = [run.answers.figures if run.answers else {} for run in runs]
-    shown = [key for key in LABELS if any(key in own for own in figures)]
-    tops = {key: max(_or(own.get(key), -1.0) for own in figures) for key in shown}
+def scores_table(runs: Sequence[RunResults]) -> Markup:
+    """List the scores of all runs. The best of each column is bold."""
+    labels = score_labels()
+    scores = [run.validation.scores if run.validation else {} for run in runs]
+    keys = [key for key in labels if any(key in own for own in scores)]
+    tops = {key: max(_number_or(own.get(key), -1.0) for own in scores) for key in keys}
     rows = []
-    for number, (run, own) in enumerate(zip(runs, figures, strict=True)):
+    for number, (run, own) in enumerate(zip(runs, scores, strict=True)):
         cells = [
             tag("span", percent(own.get(key)), class_="best" if own.get(key) == top else None)
             for key, top in tops.items()
         ]
         name = join([tag("span", class_=f"key k{number % 8}"), run.name])
-        step = f"{run.answers.step:,}" if run.answers else "-"
-        rows.append((name, run.what, *cells, step, f"{run.step():,}"))
-    head = ("run", "scored on", *(LABELS[key] for key in shown), "best step", "steps")
-    protocols = {run.answers.protocol for run in runs if run.answers}
-    return section(
-        "Scores", *(tag("p", f"Protocol: {one}.") for one in sorted(protocols)), table(head, rows)
-    )
+        step = f"{run.validation.step:,}" if run.validation else "-"
+        rows.append((name, run.split, *cells, step, f"{run.last_step():,}"))
+    head = ("run", "scored on", *(labels[key] for key in keys), "best step", "steps")
+    protocols = sorted({run.validation.protocol for run in runs if run.validation})
+    lines = [tag("p", f"Protocol: {protocol}.") for protocol in protocols]
+    return section("Scores", *lines, table(head, rows))
 
 
-def class_comparison(runs: Sequence[Gathered]) -> Markup:
-    """IoU of every class, run by run; of two runs also the difference."""
-    answers = [run.answers for run in runs if run.answers is not None]
+def class_comparison(runs: Sequence[RunResults]) -> Markup:
+    """Compare the IoU of every class. With two runs the last column is the difference."""
+    scored = [(run.name, run.validation) for run in runs if run.validation is not None]
+    names, first = [name for name, _ in scored], scored[0][1]
     rows = []
-    for k, name in enumerate(answers[0].classes):
-        values = [one.iou[k] for one in answers]
-        bars = tag(
-            "div", *(_bar(v, style=i, told=name) for i, v in enumerate(values)), class_="stack"
-        )
+    for k, name in enumerate(first.classes):
+        values = [validation.iou[k] for _, validation in scored]
+        bars = [_bar(value, name=name, style=number) for number, value in enumerate(values)]
         gap = values[-1] - values[0]
-        change = [] if len(values) != 2 else ["-" if gap != gap else f"{100 * gap:+.1f}"]
-        swatch = tag("span", class_="swatch", style=_background(answers[0].palette[k]))
-        label = join([swatch, name])
-        rows.append((label, bars, *(percent(v, absent="absent") for v in values), *change))
-    names = [run.name for run in runs if run.answers is not None]
+        change = [] if len(values) != 2 else ["-" if math.isnan(gap) else f"{100 * gap:+.1f}"]
+        swatch = tag("span", class_="swatch", style=_background(first.palette[k]))
+        figures = [percent(value, absent="absent") for value in values]
+        rows.append((join([swatch, name]), tag("div", *bars, class_="stack"), *figures, *change))
     head = ("class", "", *names, *([f"{names[1]} - {names[0]}"] if len(names) == 2 else []))
     return section("IoU of each class", table(head, rows))
 
 
-def differences(runs: Sequence[Gathered]) -> Markup:
-    """The settings in which the runs differ."""
-    lines = zip(*(settings(run.recipe) for run in runs), strict=True)
+def differences(runs: Sequence[RunResults]) -> Markup:
+    """List the settings in which the runs differ."""
+    lines = zip(*(describe_settings(run.recipe) for run in runs), strict=True)
     rows = [
         (same[0].name, *(tag("code", s.value) for s in same))
         for same in lines
@@ -199,33 +215,41 @@ def differences(runs: Sequence[Gathered]) -> Markup:
     return section(title, table(("setting", *(run.name for run in runs)), rows))
 
 
-def percent(value: float | None, absent: str = "-") -> str:
-    return absent if value is None or math.isnan(value) else f"{100 * value:.1f}\u00a0%"
+def training_machines(runs: Sequence[RunResults]) -> Markup:
+    """List the machines that the runs were trained on. Old runs did not record them."""
+    title = "Trained on"
+    rows = [
+        (run.name, *(str(start.get(key, "-")) for key in ("step", *MACHINE)))
+        for run in runs
+        for start in run.starts
+    ]
+    if not rows:
+        return section(title, note("These runs did not record the machine they were trained on."))
+    return section(title, table(("run", "from step", *MACHINE), rows))
 
 
-def _bar(value: float, *, colour: Colour | None = None, style: int = 0, told: str = "") -> Markup:
-    width = f"width:{100 * _or(value, 0.0):.2f}%"
+def _bar(value: float, *, name: str, colour: Colour | None = None, style: int = 0) -> Markup:
+    width = f"width:{100 * _number_or(value, 0.0):.2f}%"
     if colour is None:
         inner, kind = tag("span", class_=f"bar b{style % 8}", style=width), "track thin"
     else:
         inner = tag("span", class_="bar", style=f"{width};{_background(colour)}")
         kind = "track"
-    title = f"{told}: {percent(value, absent='absent')}"
+    title = f"{name}: {percent(value, absent='absent')}"
     return tag("span", inner, class_=kind, title=title, aria_hidden="true")
 
 
-def _class_legend(classes: Sequence[str], palette: Sequence[Colour]) -> Markup:
+def _class_legend(classes: Sequence[str], palette: Palette) -> Markup:
     keys = [
         tag("li", tag("span", class_="swatch", style=_background(colour)), name)
-        for name, colour in zip(classes, palette, strict=True)
+        for name, colour in zip((*classes, "void"), (*palette, VOID_COLOUR), strict=True)
     ]
-    void = tag("li", tag("span", class_="swatch", style=_background(VOID_COLOUR)), "void")
-    return tag("ul", *keys, void, class_="legend")
+    return tag("ul", *keys, class_="legend")
 
 
 def _background(colour: Colour) -> str:
     return f"background:rgb({colour[0]},{colour[1]},{colour[2]})"
 
 
-def _or(value: float | None, other: float) -> float:
+def _number_or(value: float | None, other: float) -> float:
     return other if value is None or math.isnan(value) else value

@@ -1,4 +1,4 @@
-"""The web application: its guard, its page, its facts, and how errors are said."""
+"""The web application: page, routes, security and error messages."""
 
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
@@ -14,26 +14,27 @@ from starlette.requests import ClientDisconnect
 from reconet import __version__
 from reconet.inference.predictor import Predictor
 from reconet.serve import schemas
-from reconet.serve.desk import Desk
-from reconet.serve.explore import rank_of
-from reconet.serve.facts import EXAMPLES, example_of, examples, model_info
-from reconet.serve.guard import LOOPBACK, Guard
-from reconet.serve.jobs import BusyError, GoneError
+from reconet.serve.examples import EXAMPLES, draw_example, list_examples
+from reconet.serve.explore import count_ranks
+from reconet.serve.limits import LOOPBACK, Limits
+from reconet.serve.model_info import describe_model
+from reconet.serve.pixel_map import encode_image
 from reconet.serve.routes import (
-    KNOWN,
-    NAMED,
+    PLAIN,
     PNG,
+    STORED,
     add_images,
     add_no_ranks,
     add_ranks,
     add_segment,
-    known_only,
+    refuse_unknown_parameters,
 )
-from reconet.serve.segment import encoded
-from reconet.serve.uploads import Limits
+from reconet.serve.security import SecurityMiddleware
+from reconet.serve.service import Service
+from reconet.serve.work_queue import ClientGoneError, QueueFullError
 
-FORM_ROOM = 2**16  # what a form may need around its file
-KINDS = {
+FORM_BYTES = 2**16  # that a form may have around its file
+MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -44,96 +45,101 @@ KINDS = {
 def create_app(
     predictor: Predictor, limits: Limits | None = None, *, hosts: Collection[str] = LOOPBACK
 ) -> FastAPI:
-    """A network as a web application; `hosts` are the names that it answers to, none: any."""
+    """Make a web application that serves a network.
+
+    `hosts` are the names that it answers to. If it is empty, it answers to any.
+    """
     limits = limits or Limits()
-    desk = Desk(predictor, limits)
+    service = Service(predictor, limits)
 
     @asynccontextmanager
-    async def life(_app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         yield
-        desk.jobs.close()
+        service.queue.close()
 
-    # The usual /docs load their scripts from elsewhere; no request shall leave this machine.
+    # FastAPI's /docs load scripts from elsewhere, and no request must leave this machine.
     app = FastAPI(
         title="reconet",
         version=__version__,
         description="Semantic segmentation by one trained network.",
         docs_url=None,
         redoc_url=None,
-        lifespan=life,
-        dependencies=[Depends(known_only)],
+        lifespan=lifespan,
+        dependencies=[Depends(refuse_unknown_parameters)],
     )
     app.add_middleware(
-        Guard,
+        SecurityMiddleware,
         hosts=hosts,
-        max_body=limits.upload_bytes + FORM_ROOM,
+        max_body=limits.upload_bytes + FORM_BYTES,
         read_seconds=limits.read_seconds,
     )
     _add_errors(app)
     _add_page(app)
-    _add_facts(app, desk)
-    add_segment(app, desk)
-    add_images(app, desk)
-    if rank_of(predictor.network.model):
-        add_ranks(app, desk)
+    _add_info(app, service)
+    add_segment(app, service)
+    add_images(app, service)
+    if count_ranks(predictor.network.model):
+        add_ranks(app, service)
     else:
         add_no_ranks(app)
     return app
 
 
 def _add_errors(app: FastAPI) -> None:
-    """Whatever goes wrong is JSON with one line."""
+    """Answer every error with JSON of one line."""
 
-    @app.exception_handler(BusyError)
-    async def busy(_request: Request, _error: BusyError) -> JSONResponse:
-        detail = "too many images are waiting already; try again in a moment."
+    @app.exception_handler(QueueFullError)
+    async def queue_full(_request: Request, _error: QueueFullError) -> JSONResponse:
+        detail = "the queue is full; try again in a moment."
         return JSONResponse({"detail": detail}, 503, {"Retry-After": "2"})
 
     @app.exception_handler(ClientDisconnect)
-    @app.exception_handler(GoneError)
-    async def gone(_request: Request, _error: Exception) -> Response:
+    @app.exception_handler(ClientGoneError)
+    async def client_gone(_request: Request, _error: Exception) -> Response:
         return Response(status_code=499)  # nobody reads it
 
     @app.exception_handler(RequestValidationError)
-    async def wrong(_request: Request, error: RequestValidationError) -> JSONResponse:
+    async def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
         where = [f"{'.'.join(map(str, e['loc'][1:]))}: {e['msg']}" for e in error.errors()[:3]]
         return JSONResponse({"detail": "; ".join(where)}, 422)
 
     @app.exception_handler(Exception)
-    async def bug(_request: Request, _error: Exception) -> JSONResponse:
+    async def failed(_request: Request, _error: Exception) -> JSONResponse:
         return JSONResponse({"detail": "the server failed; its log says why."}, 500)
 
 
 def _add_page(app: FastAPI) -> None:
-    """Not routes of the interface, so not in its document."""
+    """Add the files of the page. They are not in the OpenAPI document."""
     for file in files("reconet.serve").joinpath("page").iterdir():
         url = "/" if file.name == "page.html" else f"/{file.name}"
-        kind = KINDS[PurePath(file.name).suffix]
-        app.add_route(url, static(file.read_bytes(), kind), methods=["GET"])
+        media_type = MEDIA_TYPES[PurePath(file.name).suffix]
+        app.add_route(url, _static(file.read_bytes(), media_type), methods=["GET"])
 
 
-def static(content: bytes, kind: str) -> Callable[[Request], Response]:
-    return lambda _request: Response(content, media_type=kind)
+def _static(content: bytes, media_type: str) -> Callable[[Request], Response]:
+    return lambda _request: Response(content, media_type=media_type)
 
 
-def _add_facts(app: FastAPI, desk: Desk) -> None:
-    network = desk.predictor.network
-    info, shown = model_info(desk.predictor, desk.limits), examples(network)
+def _add_info(app: FastAPI, service: Service) -> None:
+    """Add the routes that describe the network, the examples and the server."""
+    info = service.predictor.network.info
+    model_info = describe_model(service.predictor, service.limits)
+    all_examples = list_examples(info)
 
-    @app.get("/api/model", responses=KNOWN)
+    @app.get("/api/model", responses=PLAIN)
     async def model() -> schemas.ModelInfo:
-        """The network: what it is, what it costs, what it knows."""
-        return info
+        """Describe the network: recipe, classes, score and cost."""
+        return model_info
 
-    @app.get("/api/examples", responses=KNOWN)
-    async def list_examples() -> schemas.Examples:
-        """Images to try."""
-        return shown
+    @app.get("/api/examples", responses=PLAIN)
+    async def examples() -> schemas.Examples:
+        """List images to try."""
+        return all_examples
 
-    @app.get("/api/examples/{number}.png", response_class=Response, responses={200: PNG, **NAMED})
+    @app.get("/api/examples/{number}.png", response_class=Response, responses={200: PNG, **STORED})
     def example(number: Annotated[int, Path(ge=0, lt=EXAMPLES)]) -> Response:
-        return Response(encoded(".png", example_of(network, number)), media_type="image/png")
+        return Response(encode_image(".png", draw_example(info, number)), media_type="image/png")
 
-    @app.get("/health", responses=KNOWN)
+    @app.get("/health", responses=PLAIN)
     async def health() -> schemas.Health:
-        return schemas.Health(status="ok", waiting=desk.jobs.taken)
+        return schemas.Health(status="ok", waiting=service.queue.taken)

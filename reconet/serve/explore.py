@@ -1,11 +1,11 @@
-"""An image's segmentation with some ranks of its attention switched off.
+"""Segment an image with some ranks of the attention switched off.
 
-The image is shown to the network once, exactly as for its prediction: window by window. What the
-network has computed up to the fusing convolution is kept for each window. Any choice of ranks then
-replays the same windows from there, through the same inference: no second way to cut, to resample
-or to average.
+The image goes through the network once, window by window, exactly as for its prediction. For each
+window the features before the fusing convolution are kept. Any choice of ranks then replays the
+same windows from there, through the same Predictor. So windows are cut, resampled and averaged in
+one way only.
 
-Dimensions: h, w pixels, b windows at once (here always one), c, i, j channels and places of a
+Dimensions: h, w pixels, b windows at once (here always one), c, i, j channels and positions of a
 feature map, r rank.
 """
 
@@ -20,21 +20,21 @@ from torch import Tensor
 
 from reconet.errors import RecipeError
 from reconet.inference.predictor import Predictor
-from reconet.inference.windows import Forward, probabilities
-from reconet.models.decompose import Inside, look_inside, reconstruction
+from reconet.inference.windows import Forward, predict_probabilities
+from reconet.models.decompose import Decomposition, decompose, reconstruction
 from reconet.models.segmenter import Segmenter
-from reconet.serve.segment import Map, best, encoded
+from reconet.serve.pixel_map import PixelMap, encode_image
 from reconet.types import Image
 
-MOST_BYTES = 2**28  # of kept features; beyond that an image cannot be explored
+MOST_BYTES = 2**28  # of kept features; an image with more cannot be explored
 
 
-class TooMuchError(Exception):
-    """An image has more windows than we keep features of."""
+class TooManyWindowsError(Exception):
+    """An image has more windows than features are kept for."""
 
 
-def rank_of(model: Segmenter | None) -> int:
-    """How many ranks there are to explore; none in other networks and in exported files."""
+def count_ranks(model: Segmenter | None) -> int:
+    """Return how many ranks there are to explore. Other contexts and exported files have none."""
     if model is None:
         return 0
     try:
@@ -44,75 +44,84 @@ def rank_of(model: Segmenter | None) -> int:
 
 
 class Explorer:
-    """One image, with what its windows were inside the network."""
+    """One image, with the features of its windows inside the network."""
 
     def __init__(self, predictor: Predictor, image_hwc: Image) -> None:
         model = predictor.network.model
         assert model is not None
-        self.rank = rank_of(model)
-        self.num_classes = len(predictor.network.info.classes)
-        self.pixels_hwc = torch.from_numpy(image_hwc).to(predictor.device)
-        # One scale, and no mirror images: a question about ranks is no question about averages.
+        self.rank = count_ranks(model)
+        self.image_hwc = image_hwc
+        # One scale and no mirroring, so that a change comes from the ranks and not from averages.
         self.protocol = replace(predictor.protocol, scales=(1.0,), flip=False, batch=1)
-        self.windows: list[Inside] = []
+        self.predictor = predictor
+        self.windows: list[Decomposition] = []
         self.nbytes = 0
-        everything = torch.ones(self.rank, dtype=torch.bool, device=predictor.device)
-        self.whole = self._show(lambda image_bchw: self._keep(model, image_bchw).logits(everything))
+        everything_r = self._keep_all()
+        self.all_ranks = self._predict(
+            lambda image_bchw: self._keep(model, image_bchw).logits(everything_r)
+        )
 
-    def without(self, off: Collection[int]) -> Map:
-        """The segmentation with some ranks switched off."""
+    def without(self, off: Collection[int]) -> PixelMap:
+        """Segment the image with some ranks switched off."""
         if not off:
-            return self.whole
-        keep_r = torch.ones(self.rank, dtype=torch.bool, device=self.pixels_hwc.device)
+            return self.all_ranks
+        keep_r = self._keep_all()
         keep_r[list(off)] = False
-        return self._show(self._replay(lambda inside: inside.logits(keep_r)))
+        return self._predict(self._replay(lambda window: window.logits(keep_r)))
 
     def shares(self) -> list[float]:
-        """Of each rank: what part of A * X, summed over the image, comes from it."""
+        """Return what part of A * X, summed over the image, comes from each rank."""
         total_r = [sum(float(w.heat(r).sum()) for w in self.windows) for r in range(self.rank)]
         whole = sum(total_r) or 1.0
-        return [one / whole for one in total_r]
+        return [total / whole for total in total_r]
 
     def weights(self) -> list[float]:
-        """The lambdas."""
+        """Return lambda of each rank."""
         return [float(value) for value in self.windows[0].factors.weight_r]
 
     def heat(self, rank: int) -> NDArray[np.float32]:
-        """Where a rank re-weights the map: the mean over channels of A_i * X, heat_hw in 0..1.
+        """Return where a rank re-weights the map: the mean over channels of A_i * X, in 0..1.
 
-        The windows meet as those of a prediction do, by passing heat for the probability of the
-        first of two classes.
+        The windows are joined as those of a prediction are. For that, heat is passed as the
+        probability of the first of two classes.
         """
         most = max(float(window.heat(rank).max()) for window in self.windows) or 1.0
 
-        def two_classes(inside: Inside) -> Tensor:
-            heat_ij = (inside.heat(rank) / most).clamp(1e-3, 1 - 1e-3)
+        def two_classes(window: Decomposition) -> Tensor:
+            heat_ij = (window.heat(rank) / most).clamp(1e-3, 1 - 1e-3)
             return torch.stack([heat_ij.log(), (1 - heat_ij).log()])[None]
 
+        pixels_hwc = torch.from_numpy(self.image_hwc).to(self.predictor.device)
         forward = self._replay(two_classes)
-        heat_2hw = probabilities(forward, self.pixels_hwc, self.protocol, 2)
+        heat_2hw = predict_probabilities(forward, pixels_hwc, self.protocol, 2)
         return np.asarray(heat_2hw[0].cpu().numpy(), np.float32)
 
-    def _show(self, forward: Forward) -> Map:
-        return best(forward, self.pixels_hwc, self.protocol, self.num_classes)
+    def _keep_all(self) -> Tensor:
+        return torch.ones(self.rank, dtype=torch.bool, device=self.predictor.device)
 
-    def _keep(self, model: Segmenter, image_bchw: Tensor) -> Inside:
-        inside = look_inside(model, image_bchw)
-        tensors = (inside.x_bchw, inside.rest_bchw)
+    def _predict(self, forward: Forward) -> PixelMap:
+        """Segment the image with another forward pass in place of the network's own."""
+        network = replace(self.predictor.network, forward=forward)
+        predictor = Predictor(network, protocol=self.protocol, device=str(self.predictor.device))
+        return PixelMap.predict(predictor, self.image_hwc)
+
+    def _keep(self, model: Segmenter, image_bchw: Tensor) -> Decomposition:
+        window = decompose(model, image_bchw)
+        tensors = (window.x_bchw, window.rest_bchw)
         self.nbytes += sum(tensor.numel() * tensor.element_size() for tensor in tensors)
         if self.nbytes > MOST_BYTES:
-            raise TooMuchError
-        self.windows.append(inside)
-        return inside
+            raise TooManyWindowsError
+        self.windows.append(window)
+        return window
 
-    def _replay(self, answer: Callable[[Inside], Tensor]) -> Forward:
-        """The same windows come in the same order: inference depends on sizes alone."""
-        windows: Iterator[Inside] = iter(self.windows)
-        return lambda _image_bchw: answer(next(windows))
+    def _replay(self, logits: Callable[[Decomposition], Tensor]) -> Forward:
+        """Return a forward pass over the kept windows. Their order depends on sizes alone."""
+        windows: Iterator[Decomposition] = iter(self.windows)
+        return lambda _image_bchw: logits(next(windows))
 
 
 def heat_png(heat_hw: NDArray[np.float32]) -> bytes:
-    """From cold, dark to hot, bright; evenly for the eye and for the colour-blind."""
+    """Encode heat with colours from dark to bright that suit the colour-blind too."""
     byte_hw = (255 * heat_hw / max(float(heat_hw.max()), 1e-6)).astype(np.uint8)
     colour_hwc = cv2.applyColorMap(byte_hw, cv2.COLORMAP_INFERNO)
-    return encoded(".png", np.asarray(colour_hwc, np.uint8)[..., ::-1])
+    return encode_image(".png", np.asarray(colour_hwc, np.uint8)[..., ::-1])

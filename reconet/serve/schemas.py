@@ -1,4 +1,4 @@
-"""The JSON of the answers; FastAPI makes the OpenAPI document from it."""
+"""The JSON of the answers. FastAPI writes the OpenAPI document from it."""
 
 from pydantic import BaseModel, Field
 
@@ -14,19 +14,19 @@ class ClassShare(BaseModel):
 class Segmentation(BaseModel):
     width: int
     height: int
-    classes: list[ClassShare] = Field(description="those in the image, most pixels first")
-    labels_png: str = Field(description="class numbers of all pixels: a palette PNG in base64")
-    seconds: float = Field(description="for segmenting, without waiting and decoding")
+    classes: list[ClassShare] = Field(description="classes in the image, the largest first")
+    labels_png: str = Field(description="labels of all pixels: a palette PNG in base64")
+    seconds: float = Field(description="for segmentation, without waiting and decoding")
 
 
-class Uploaded(BaseModel):
-    id: str = Field(description="for further questions, as long as the server remembers it")
+class StoredImageInfo(BaseModel):
+    id: str = Field(description="for further questions, while the server keeps the image")
     width: int
     height: int
-    view_width: int = Field(description="of what the page sees")
+    view_width: int = Field(description="of the image in the page")
     view_height: int
     classes: list[ClassShare]
-    seconds: float = Field(description="for segmenting, without waiting and decoding")
+    seconds: float = Field(description="for segmentation, without waiting and decoding")
 
 
 class Rank(BaseModel):
@@ -37,10 +37,10 @@ class Rank(BaseModel):
 
 class Ranks(BaseModel):
     ranks: list[Rank] = Field(description="largest share first")
-    hover_png: str = Field(description="what changes are counted from: all ranks, one scale")
+    hover_png: str = Field(description="the baseline of changes: all ranks, one scale")
 
 
-class SwitchedOff(BaseModel):
+class RanksOff(BaseModel):
     off: list[int] = Field(description="ranks to switch off", max_length=2**15)
 
 
@@ -51,7 +51,7 @@ class ClassChange(BaseModel):
     lost: int = Field(description="pixels that had it")
 
 
-class Switched(BaseModel):
+class RankChange(BaseModel):
     changed: int = Field(description="pixels with another class than with all ranks")
     pixels: int
     by_class: list[ClassChange]
@@ -63,7 +63,7 @@ class Fact(BaseModel):
     value: str
 
 
-class LimitsShown(BaseModel):
+class UploadLimits(BaseModel):
     upload_bytes: int
     pixels: int
 
@@ -85,7 +85,7 @@ class ModelInfo(BaseModel):
     score: dict[str, float]
     recipe: dict[str, object]
     facts: list[Fact] = Field(description="the same and more, for people")
-    limits: LimitsShown
+    limits: UploadLimits
 
 
 class Example(BaseModel):
@@ -100,7 +100,7 @@ class Examples(BaseModel):
 
 class Health(BaseModel):
     status: str
-    waiting: int = Field(description="requests in line, with the one that is worked on")
+    waiting: int = Field(description="requests in the queue, including the one in work")
 
 
 class Problem(BaseModel):

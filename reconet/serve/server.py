@@ -1,20 +1,86 @@
-"""The socket, and uvicorn on it."""
+"""Open a server: the socket, the network, and uvicorn."""
 
 import socket
 import sys
 import threading
 import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import uvicorn
-from fastapi import FastAPI
+from reconet.errors import MissingExtraError, RecipeError
+from reconet.inference.predictor import Predictor
+from reconet.serve.limits import LOOPBACK, Limits
 
-from reconet.errors import RecipeError
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 MOST_CONNECTIONS = 256  # beyond that, uvicorn itself answers 503
 
 
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """An application and the socket that it will answer on."""
+
+    app: "FastAPI"
+    listener: socket.socket
+
+    @property
+    def url(self) -> str:
+        host, port = self.listener.getsockname()[:2]
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+    def run(self, *, open_browser: bool = False) -> None:
+        """Answer requests until Ctrl-C."""
+        import uvicorn
+
+        print(f"serving on {self.url} (Ctrl-C ends it)", file=sys.stderr, flush=True)
+        if open_browser:
+            threading.Timer(0.5, webbrowser.open, [self.url]).start()
+        config = uvicorn.Config(
+            self.app,
+            log_level="warning",
+            access_log=False,
+            limit_concurrency=MOST_CONNECTIONS,
+            timeout_graceful_shutdown=5,
+            server_header=False,
+        )
+        with self.listener:
+            uvicorn.Server(config).run(sockets=[self.listener])
+
+
+def open_server(
+    source: Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    limits: Limits | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+) -> Server:
+    """Listen on a port and open a network. Call run() on the result to answer requests.
+
+    A server on this machine's own address answers only requests that call it by such a name. A
+    server for other machines cannot know by which names they call it, and answers to any.
+    """
+    try:
+        import uvicorn  # noqa: F401
+
+        from reconet.serve.app import create_app
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("serve", "reconet serve") from error
+    listener = listen(host, port)  # first, so that a taken port is an error at once
+    try:
+        predictor = Predictor.from_run(source, device=device, precision=precision)
+        app = create_app(predictor, limits, hosts=LOOPBACK if host in LOOPBACK else ())
+    except BaseException:
+        listener.close()
+        raise
+    return Server(app=app, listener=listener)
+
+
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket, or one line about why there is none."""
+    """Open a listening socket."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -28,24 +94,3 @@ def listen(host: str, port: int) -> socket.socket:
             f"cannot listen on {host}:{port}: {reason.lower()}; try another --port or --host."
         ) from error
     return listener
-
-
-def address(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-def serve(app: FastAPI, listener: socket.socket, *, show: bool = False) -> None:
-    """Answer until Ctrl-C."""
-    print(f"serving on {address(listener)} (Ctrl-C ends it)", file=sys.stderr, flush=True)
-    if show:
-        threading.Timer(0.5, webbrowser.open, [address(listener)]).start()
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        limit_concurrency=MOST_CONNECTIONS,
-        timeout_graceful_shutdown=5,
-        server_header=False,
-    )
-    uvicorn.Server(config).run(sockets=[listener])

@@ -1,15 +1,13 @@
-"""The image in a request: the body itself, or the field `image` of a form."""
+"""Read the image in a request: the body itself, or the field `image` of a form."""
 
-from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from reconet.data.images.read import TooManyPixelsError, decode_upright
 from reconet.errors import DataError
+from reconet.serve.limits import Limits
+from reconet.types import Image
 
 FIELD = "image"
 TYPES = (
@@ -18,24 +16,13 @@ TYPES = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """What a server takes upon itself."""
-
-    upload_bytes: int = 20_000_000
-    pixels: int = 25_000_000
-    waiting: int = 16  # requests in line behind the one that is worked on
-    read_seconds: float = 60.0  # in which a request must have arrived
-    kept_images: int = 8
-    kept_bytes: int = 2**29
-
-
-async def read_image(request: Request) -> bytes:
+async def read_upload(request: Request) -> bytes:
+    """Return the bytes of the image file."""
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind in TYPES:
         return await request.body()
     if kind == "multipart/form-data":
-        return await _field(request)
+        return await _read_form(request)
     raise HTTPException(
         415,
         f"cannot read {kind or 'a body without Content-Type'}; send an image as {TYPES[0]}, "
@@ -43,7 +30,7 @@ async def read_image(request: Request) -> bytes:
     )
 
 
-async def _field(request: Request) -> bytes:
+async def _read_form(request: Request) -> bytes:
     try:
         async with request.form(max_files=1, max_fields=8) as form:
             image = form.get(FIELD)
@@ -56,8 +43,8 @@ async def _field(request: Request) -> bytes:
     raise HTTPException(422, f"the form has no file in a field `{FIELD}`.")
 
 
-def decode(data: bytes, limits: Limits) -> NDArray[np.uint8]:
-    """image_hwc, or the status that says what is wrong with it."""
+def decode_image(data: bytes, limits: Limits) -> Image:
+    """Decode an image file, or raise the HTTP error that says what is wrong with it."""
     try:
         return decode_upright(data, "the image", limits.pixels)
     except TooManyPixelsError as error:

@@ -1,31 +1,32 @@
-// What is seen: the image, the classes of its pixels over it, the legend, the pixel that is read.
+// The view: the image with its classes as an overlay, the legend, and the pixel under the pointer.
 // Class and probability of every pixel come in one PNG, so that pointing needs no request.
 
-import { $, ask } from "./asking.js";
+import { $, requestJson } from "./requests.js";
 
-export const model = await ask("/api/model");
+export const model = await requestJson("/api/model");
 export const canvas = $("canvas");
-const pen = canvas.getContext("2d");
+const context = canvas.getContext("2d");
 const tint = document.createElement("canvas");
 
 export const state = {
-  id: null, // the name of the image at the server
+  id: null, // of the image at the server
   width: 0, height: 0,
   image: null, heat: null, // images to draw
-  original: null, // class and probability of each pixel, as predicted ...
-  baseline: null, // ... as the rank explorer has them with all ranks, at one scale ...
-  shown: null, // ... and with the ranks that are on
+  original: null, // class and probability of each pixel, as predicted
+  baseline: null, // the same with all ranks at one scale: what changes are counted from
+  current: null, // the same with the ranks that are on
   hidden: new Set(), // classes that are not drawn
-  ranks: [], off: new Set(), // strongest first; numbers of those switched off
-  at: null, // the pixel that is read: [x, y]
+  ranks: [], off: new Set(), // ranks, strongest first; numbers of those switched off
+  position: null, // of the pixel whose class is shown: [x, y]
 };
 
-export function begin(told, image, found) {
-  Object.assign(state, { id: told.id, width: told.view_width, height: told.view_height, image });
-  Object.assign(state, { original: found, baseline: found, shown: found, heat: null, ranks: [], at: null });
+export function showImage(info, image, predicted) {
+  Object.assign(state, { id: info.id, width: info.view_width, height: info.view_height, image });
+  Object.assign(state, { original: predicted, baseline: predicted, current: predicted });
+  Object.assign(state, { heat: null, ranks: [], position: null });
   state.off.clear();
   for (const each of [canvas, tint]) [each.width, each.height] = [state.width, state.height];
-  // As large as fits into the column and the window, but no blow-up of tiny images beyond 6 times.
+  // As large as the column and the window allow, but tiny images grow at most 6 times.
   const tall = innerHeight * (innerWidth < 900 ? 0.5 : 0.72); // a phone shows the ranks below it
   const most = Math.min(6 * state.width, (tall * state.width) / state.height);
   $("frame").style.width = `${Math.max(160, Math.round(most))}px`;
@@ -33,16 +34,16 @@ export function begin(told, image, found) {
 }
 
 export function pixels(hover) {
-  const page = document.createElement("canvas");
-  [page.width, page.height] = [hover.naturalWidth, hover.naturalHeight];
-  const brush = page.getContext("2d", { willReadFrequently: true });
-  brush.drawImage(hover, 0, 0);
-  return brush.getImageData(0, 0, page.width, page.height).data; // class, probability, 0, 255
+  const sheet = document.createElement("canvas");
+  [sheet.width, sheet.height] = [hover.naturalWidth, hover.naturalHeight];
+  const reader = sheet.getContext("2d", { willReadFrequently: true });
+  reader.drawImage(hover, 0, 0);
+  return reader.getImageData(0, 0, sheet.width, sheet.height).data; // class, probability, 0, 255
 }
 
 export function describe() {
   const count = new Array(model.classes.length).fill(0);
-  for (let i = 0; i < state.shown.length; i += 4) count[state.shown[i]]++;
+  for (let i = 0; i < state.current.length; i += 4) count[state.current[i]]++;
   const total = state.width * state.height;
   const order = count.map((n, k) => [n, k]).filter(([n]) => n).sort((a, b) => b[0] - a[0]);
   $("legend").replaceChildren(...order.map(([n, k]) => legendLine(k, n / total)));
@@ -51,7 +52,7 @@ export function describe() {
   const most = order.slice(0, 5).map(([n, k]) => `${model.classes[k].name} ${percent(n / total)}`);
   canvas.setAttribute("aria-label", `Image of ${state.width} by ${state.height} pixels: ${most.join(", ")}`);
   paint();
-  read(state.at);
+  moveTo(state.position);
 }
 
 function legendLine(k, share) {
@@ -73,9 +74,9 @@ function legendLine(k, share) {
 
 export function paint() {
   const brush = tint.getContext("2d"), sheet = brush.createImageData(state.width, state.height);
-  const { shown, baseline, hidden } = state, onlyChanged = $("only-changed").checked;
-  for (let i = 0; i < shown.length; i += 4) {
-    const k = shown[i];
+  const { current, baseline, hidden } = state, onlyChanged = $("only-changed").checked;
+  for (let i = 0; i < current.length; i += 4) {
+    const k = current[i];
     if (hidden.has(k) || (onlyChanged && k === baseline[i])) continue;
     [sheet.data[i], sheet.data[i + 1], sheet.data[i + 2]] = model.classes[k].colour;
     sheet.data[i + 3] = 255;
@@ -88,21 +89,22 @@ export function draw() {
   if (!state.image) return;
   const opacity = $("opacity").valueAsNumber / 100;
   $("opacity-shown").textContent = percent(opacity, 0);
-  pen.globalAlpha = 1;
-  pen.drawImage(state.image, 0, 0, state.width, state.height);
+  context.globalAlpha = 1;
+  context.drawImage(state.image, 0, 0, state.width, state.height);
   const heat = $("heat").checked && state.heat;
-  pen.globalAlpha = heat ? 0.75 : opacity;
-  pen.drawImage(heat || tint, 0, 0, state.width, state.height);
+  context.globalAlpha = heat ? 0.75 : opacity;
+  context.drawImage(heat || tint, 0, 0, state.width, state.height);
 }
 
-export function read(place) {
-  state.at = place;
-  $("cross").hidden = !place;
+// Show class and probability of the pixel at a position, or of none.
+export function moveTo(position) {
+  state.position = position;
+  $("cross").hidden = !position;
   document.querySelector("#legend .here")?.classList.remove("here");
-  if (!place) return $("reading").replaceChildren("–");
-  const [x, y] = place, i = 4 * (y * state.width + x);
-  const k = state.shown[i], { name, colour } = model.classes[k];
-  const figure = make("span", { textContent: percent(state.shown[i + 1] / 255, 0) });
+  if (!position) return $("reading").replaceChildren("–");
+  const [x, y] = position, i = 4 * (y * state.width + x);
+  const k = state.current[i], { name, colour } = model.classes[k];
+  const figure = make("span", { textContent: percent(state.current[i + 1] / 255, 0) });
   $("reading").replaceChildren(swatch(colour), make("span", { textContent: name }), figure,
     make("span", { textContent: `at ${x}, ${y}` }));
   document.querySelector(`#legend [data-label="${k}"]`)?.classList.add("here");
@@ -123,4 +125,4 @@ function swatch([r, g, b]) {
 }
 
 export const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
-export const mega = (bytes) => (bytes / 1e6).toFixed(1);
+export const megabytes = (bytes) => (bytes / 1e6).toFixed(1);

@@ -1,13 +1,16 @@
-"""The page around a report: one file, light and dark, wide and narrow, no request to anywhere."""
+"""The page around a report, and its style: light and dark, wide and narrow.
 
-from reconet.report.charts import STYLES
-from reconet.report.markup import Markup, join, tag
+It is one file, and loads nothing from elsewhere.
+"""
+
+from reconet.report.html.charts import STYLES
+from reconet.report.html.markup import Markup, join, tag
 
 LIGHT = ("#0b62c4", "#c8560a", "#12805c", "#9b2f8a", "#80650a", "#00768f", "#b3261e", "#5c5c66")
 DARK = ("#6cb0ff", "#ffa45c", "#58d3a0", "#f09be0", "#dfc050", "#63d2e8", "#ff8f85", "#b9b9c4")
 DASHES = ("none", "7 3", "2 3", "9 3 2 3", "12 4", "4 2", "1 4", "8 2 2 2")
 
-# Nothing may be fetched, not even by mistake.
+# The browser must not load anything, not even by mistake.
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 BODY = """
@@ -98,7 +101,8 @@ NIGHT = """:root{--paper:#14171c;--panel:#1c2027;--ink:#e8eaee;--soft:#a3abb8;--
 PRINT = """.chart,.tiles li,.row{break-inside:avoid}"""
 
 
-def page(title: str, *content: str) -> str:
+def html_page(title: str, *content: str) -> str:
+    """Build a complete page."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),

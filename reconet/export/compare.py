@@ -1,6 +1,7 @@
-"""Does an export compute what its network does? It is opened by its own runtime, and asked.
+"""Check that an export computes what its network does.
 
-Sizes: the training crop; one that is not square; another number of images.
+The export is opened by its own runtime and compared at three sizes: the training crop, one that is
+not square, and a smaller one with two images.
 """
 
 from collections.abc import Sequence
@@ -10,19 +11,19 @@ from pathlib import Path
 import torch
 
 from reconet.errors import ExportError
-from reconet.export.images import Images, batch_of
-from reconet.inference.backends import Opened
+from reconet.export.sample_images import SampleImages, batch_of
+from reconet.inference.backends import ExportedNetwork
 from reconet.models.layers import resize
 from reconet.models.segmenter import Segmenter
 
-# fp32 in another order of its sums, and what that may move.
+# fp32 sums in another order differ by no more than this.
 LARGEST_DIFFERENCE = 1e-3
 LEAST_AGREEMENT = 0.999
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """Between an export and its network, on images of one size."""
+    """The difference between an export and its network on images of one size."""
 
     images: int
     size: tuple[int, int]
@@ -30,7 +31,7 @@ class Difference:
     labels: float  # fraction of the pixels with the same label
 
     @property
-    def fine(self) -> bool:
+    def is_rounding(self) -> bool:
         return self.logits <= LARGEST_DIFFERENCE and self.labels >= LEAST_AGREEMENT
 
     def __str__(self) -> str:
@@ -40,16 +41,10 @@ class Difference:
         )
 
 
-def shapes(crop: tuple[int, int], smallest: int) -> list[tuple[int, tuple[int, int]]]:
-    """(images, size): what every export is tried on."""
-    height, width = (max(side, smallest) for side in crop)
-    wide = (max(smallest, 3 * height // 4 + 1), 5 * width // 4 + 3)
-    small = (max(smallest, height // 2 + 5), max(smallest, width // 2))
-    return [(1, (height, width)), (1, wide), (2, small)]
-
-
-def check(opened: Opened, model: Segmenter, images: Images) -> list[Difference]:
-    """Compare an export, opened for labels and logits, with the eager network."""
+def compare_with_network(
+    opened: ExportedNetwork, model: Segmenter, images: SampleImages
+) -> list[Difference]:
+    """Compare an export, opened for labels and logits, with the network in torch."""
     info = opened.info
     return [
         compare(opened, model, images, count, size)
@@ -57,17 +52,23 @@ def check(opened: Opened, model: Segmenter, images: Images) -> list[Difference]:
     ]
 
 
-def refuse(path: Path, found: Sequence[Difference]) -> None:
-    """A difference that rounding does not explain is an error."""
-    wrong = next((difference for difference in found if not difference.fine), None)
-    if wrong is not None:
-        raise ExportError(f"{path} does not compute what its network does: {wrong}.")
+def shapes(crop: tuple[int, int], smallest: int) -> list[tuple[int, tuple[int, int]]]:
+    """Return the number of images and their size, for each comparison."""
+    height, width = (max(side, smallest) for side in crop)
+    wide = (max(smallest, 3 * height // 4 + 1), 5 * width // 4 + 3)
+    small = (max(smallest, height // 2 + 5), max(smallest, width // 2))
+    return [(1, (height, width)), (1, wide), (2, small)]
 
 
 @torch.no_grad()
 def compare(
-    opened: Opened, model: Segmenter, images: Images, count: int, size: tuple[int, int]
+    opened: ExportedNetwork,
+    model: Segmenter,
+    images: SampleImages,
+    count: int,
+    size: tuple[int, int],
 ) -> Difference:
+    """Compare on `count` images of one size."""
     image_bchw = batch_of(images, count, size)
     label_bhw, logits_bkij = opened(image_bchw)
     true_bkij = model.coarse(image_bchw)
@@ -81,3 +82,10 @@ def compare(
         logits=((logits_bkij - true_bkij).abs().max() / scale).item(),
         labels=(label_bhw == true_bhw).double().mean().item(),
     )
+
+
+def refuse_differences(path: Path, differences: Sequence[Difference]) -> None:
+    """Raise an error if a difference is larger than rounding explains."""
+    wrong = next((one for one in differences if not one.is_rounding), None)
+    if wrong is not None:
+        raise ExportError(f"{path} does not compute what its network does: {wrong}.")

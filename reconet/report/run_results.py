@@ -1,8 +1,8 @@
-"""What a run directory tells, and what its best network says to the validation images."""
+"""Read a run directory, and score its best network on the validation images."""
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,27 +13,28 @@ from numpy.typing import NDArray
 from pydantic_core import PydanticUndefined
 
 from reconet.data import open_split
-from reconet.data.dataset import Dataset, spread
-from reconet.engine.rundir import read_log
+from reconet.data.dataset import Dataset, sample_evenly
+from reconet.engine import read_log
 from reconet.errors import ReconetError, TrainingError
-from reconet.evaluation.benchmarks import benchmark_scores, score_figures
-from reconet.evaluation.evaluate import check_classes, evaluate
+from reconet.evaluation import check_classes, count_model_confusion, no_labels_error
+from reconet.evaluation.benchmarks import benchmark_scores, named_scores
 from reconet.inference.protocol import Protocol
-from reconet.inference.windows import labels
+from reconet.inference.windows import predict_labels
 from reconet.models.segmenter import Segmenter
 from reconet.models.trained import load_trained
 from reconet.recipes.schema import Recipe, list_settings
 from reconet.recipes.storage import read_recipe
-from reconet.report.charts import Point
-from reconet.report.images import View, view
-from reconet.system.distributed import World
+from reconet.report.html import Point
+from reconet.report.image_rows import ImageRow, make_row
+from reconet.system.distributed import Processes
+from reconet.system.progress import SILENT, Progress
 from reconet.system.run_files import BEST, RECIPE, STARTS
-from reconet.types import Colour
-
-Tell = Callable[[str], None]  # progress, one line
+from reconet.types import Palette
 
 
 class Setting(NamedTuple):
+    """A setting of a recipe, as text."""
+
     name: str
     value: str
     about: str
@@ -41,137 +42,145 @@ class Setting(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answers:
-    """The best network of a run on the validation split."""
+class ValidationResults:
+    """The best network of a run, scored on the validation split."""
 
     step: int
     classes: tuple[str, ...]
-    palette: tuple[Colour, ...]
+    palette: Palette
     count_kk: NDArray[np.int64]
-    figures: dict[str, float]
-    iou: tuple[float, ...]
-    views: tuple[View, ...]
+    scores: dict[str, float]
+    iou: tuple[float, ...]  # of each class
+    image_rows: tuple[ImageRow, ...]
     images: int  # in the split
     protocol: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gathered:
-    """A run as a report needs it; `missing` says why a part of it cannot be shown."""
+class RunResults:
+    """A run as a report shows it. `missing` says why parts cannot be shown."""
 
     name: str
     directory: Path
     recipe: Recipe
     log: tuple[Mapping[str, Any], ...]
-    answers: Answers | None
+    validation: ValidationResults | None
     missing: tuple[str, ...] = ()
-    starts: tuple[Mapping[str, Any], ...] = ()  # of its training: when, and on what
+    starts: tuple[Mapping[str, Any], ...] = ()  # when and on which machine it was trained
 
     @property
-    def what(self) -> str:
-        """Dataset and split, as in a sentence."""
+    def split(self) -> str:
+        """Name the dataset and the validation split."""
         return f"{self.recipe.data.name} {self.recipe.data.val_split}"
 
     def curve(self, kind: str, figure: str, factor: float = 1.0) -> list[Point]:
+        """Return a figure of the log by step, from lines of one kind."""
         lines = [line for line in self.log if line["kind"] == kind]
         return [(line["step"], factor * line[figure]) for line in lines if _is_number(line, figure)]
 
     def best(self) -> Mapping[str, Any] | None:
-        """The validation with the highest mIoU."""
+        """Return the line of the validation with the highest mIoU."""
         lines = [line for line in self.log if line["kind"] == "val" and _is_number(line, "miou")]
         finite = [line for line in lines if math.isfinite(line["miou"])]
         return max(finite, key=lambda line: float(line["miou"]), default=None)
 
-    def step(self) -> int:
+    def last_step(self) -> int:
         return max((line["step"] for line in self.log), default=0)
 
 
-def gather(run: Path, name: str, world: World, *, images: int, tell: Tell) -> Gathered:
+def read_run(
+    run: Path, name: str, processes: Processes, *, images: int, progress: Progress = SILENT
+) -> RunResults:
+    """Read the log of a run, and score its best network."""
     directory = run.parent if run.is_file() else run
     if not (directory / RECIPE).is_file():
         raise TrainingError(f"{run} holds no run: there is no {RECIPE}.")
     recipe = read_recipe(directory / RECIPE)
-    log = tuple(line for line in read_log(directory) if _is_line(line))
+    log = tuple(read_log(directory))
     missing = []
     if not any(line["kind"] == "train" for line in log):
-        missing.append("its log holds no training yet, so there are no curves of it")
+        missing.append("the log has no training steps yet, so there are no training curves")
     if not any(line["kind"] == "val" for line in log):
-        missing.append("it was never validated, so there is no curve of its scores")
+        missing.append("the run was never validated, so there are no curves of its scores")
     if any(line.get("seen_in_training") for line in log):
-        missing.append("its validation images are also trained on: scores are not of new ones")
-    answers: Answers | None = None
+        missing.append(
+            "the validation images are also training images, so the scores are not of new images"
+        )
+    validation: ValidationResults | None = None
     if not (directory / BEST).is_file():
         if not log:
             raise TrainingError(f"{run} has nothing to report yet: no log and no {BEST}.")
-        missing.append(f"there is no {BEST}, which a run writes at its validations: no images")
+        missing.append(f"there is no {BEST} yet, which a validation writes, so there are no images")
     else:
         try:
-            answers = _ask(directory, name, world, images, tell)
+            validation = _validate(directory, name, processes, images, progress)
         except ReconetError as error:
-            if world.size > 1:  # the other processes wait for this one: end them all
+            if processes.size > 1:  # the other processes wait for this one: end them all
                 raise
-            missing.append(f"its best network could not be asked: {error}".rstrip("."))
-    return Gathered(
+            missing.append(f"the best network could not be scored: {error}".rstrip("."))
+    return RunResults(
         name=name,
         directory=directory,
         recipe=recipe,
         log=log,
-        answers=answers,
+        validation=validation,
         missing=tuple(missing),
         starts=tuple(read_log(directory, STARTS)),
     )
 
 
-def _ask(directory: Path, name: str, world: World, images: int, tell: Tell) -> Answers:
+def _validate(
+    directory: Path, name: str, processes: Processes, images: int, progress: Progress
+) -> ValidationResults:
     trained = load_trained(directory)
     data = trained.info.recipe.data
     dataset = open_split(data, data.val_split)
     check_classes(trained.info.classes, dataset, "it")
-    model = trained.model.to(world.device)
-    seen = 0
-
-    def tick() -> None:
-        nonlocal seen
-        seen += 1
-        tell(f"{name}: image {seen * world.size} of {len(dataset)}")
-
+    model = trained.model.to(processes.device)
     protocol = Protocol.in_training(data)
-    count_kk = evaluate(
-        model, dataset, world, protocol=protocol, workers=data.workers, on_image=tick
-    ).cpu()
+    progress.start(processes.share_of(len(dataset)), name)
+    count_kk = count_model_confusion(
+        model,
+        dataset,
+        processes,
+        protocol=protocol,
+        workers=data.workers,
+        progress=progress,
+    ).count_kk.cpu()
     if not count_kk.sum():
-        raise TrainingError(f"{data.name} {data.val_split} has no labels to score against")
+        raise no_labels_error(dataset)
+    rows: tuple[ImageRow, ...] = ()
+    if processes.is_first:
+        rows = tuple(_predict_rows(model, dataset, processes.device, protocol, images))
     iou_k = benchmark_scores(count_kk, data.name, trained.info.classes).iou_k
-    views: tuple[View, ...] = ()
-    if world.leads:
-        views = tuple(_views(model, dataset, world.device, protocol, images))
-    return Answers(
+    return ValidationResults(
         step=trained.info.step,
         classes=trained.info.classes,
         palette=trained.info.palette,
         count_kk=count_kk.numpy(),
-        figures=score_figures(count_kk, data.name, trained.info.classes),
+        scores=named_scores(count_kk, data.name, trained.info.classes),
         iou=tuple(iou_k.tolist()),
-        views=views,
+        image_rows=rows,
         protocol=str(protocol),
         images=len(dataset),
     )
 
 
-def _views(
+def _predict_rows(
     model: Segmenter, dataset: Dataset, device: torch.device, protocol: Protocol, count: int
-) -> Sequence[View]:
-    """Images spread over the split; the same ones for every network."""
-    result = []
-    for sample in spread(dataset, count):
+) -> list[ImageRow]:
+    """Predict images at even distances in the split: the same ones for every network."""
+    rows = []
+    for sample in sample_evenly(dataset, count):
         image_hwc = torch.from_numpy(sample.image_hwc).to(device)
-        said_hw = labels(model.coarse, image_hwc, protocol, model.num_classes).cpu().numpy()
-        result.append(view(sample.name, sample.image_hwc, sample.label_hw, said_hw))
-    return result
+        label_hw = predict_labels(model.coarse, image_hwc, protocol, model.num_classes)
+        predicted_hw = label_hw.cpu().numpy()
+        rows.append(make_row(sample.name, sample.image_hwc, sample.label_hw, predicted_hw))
+    return rows
 
 
-def settings(recipe: Recipe) -> list[Setting]:
-    """Every setting, and whether it is another than the default."""
+def describe_settings(recipe: Recipe) -> list[Setting]:
+    """List every setting, and whether it differs from its default."""
     result = []
     for name, value, about in list_settings(recipe):
         group, key = name.split(".")
@@ -180,14 +189,6 @@ def settings(recipe: Recipe) -> list[Setting]:
         changed = default is PydanticUndefined or _text(default) != text
         result.append(Setting(name, text, about, changed))
     return result
-
-
-def _is_line(line: object) -> bool:
-    return (
-        isinstance(line, dict)
-        and isinstance(line.get("kind"), str)
-        and isinstance(line.get("step"), int)
-    )
 
 
 def _is_number(line: Mapping[str, Any], figure: str) -> bool:

@@ -1,4 +1,4 @@
-"""A confusion matrix to look at: cells with numbers, or one image where there are many classes.
+"""Draw a confusion matrix: cells with numbers, or one image if there are many classes.
 
 Dimensions: k classes. share_kk[t, p]: of the pixels of true class t, the part predicted as p.
 """
@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reconet.report.images import image_tag
-from reconet.report.markup import Markup, join, scrolling, table, tag
+from reconet.report.html.images import png_image
+from reconet.report.html.markup import Markup, join, percent, scrolling, table, tag
 from reconet.types import Colour
 
 Shares = NDArray[np.float64]
@@ -19,25 +19,27 @@ CELL = 30
 MOST_CELLS = 40  # classes; more become an image
 MOST_NUMBERS = 24
 LETTER = 7.2  # width of one, about
-BLUE = (46, 125, 214)  # of the image; seen on white and on black
+BLUE = (46, 125, 214)  # of the image; visible on white and on black
 
 
 class Mistake(NamedTuple):
+    """Pixels of one class that were predicted as another."""
+
     truth: int
-    said: int
+    predicted: int
     share: float  # of the true class
     pixels: int
 
 
 def shares(count_kk: NDArray[np.int64]) -> Shares:
-    """Each row divided by its sum; a class without pixels has NaN."""
+    """Divide each row by its sum. A class without pixels has NaN."""
     total_k1 = count_kk.sum(1, keepdims=True).astype(np.float64)
     with np.errstate(invalid="ignore"):
         return np.asarray(count_kk / total_k1, np.float64)
 
 
-def mistakes(count_kk: NDArray[np.int64], most: int = 10) -> list[Mistake]:
-    """What was most often taken for what, by the share of the true class."""
+def largest_mistakes(count_kk: NDArray[np.int64], most: int = 10) -> list[Mistake]:
+    """Return the largest mistakes, by their share of the true class."""
     share_kk = np.nan_to_num(shares(count_kk), nan=0.0)
     np.fill_diagonal(share_kk, 0.0)
     order = np.argsort(-share_kk, axis=None, kind="stable")[:most]
@@ -49,31 +51,28 @@ def mistakes(count_kk: NDArray[np.int64], most: int = 10) -> list[Mistake]:
     ]
 
 
-def matrix(
+def draw_confusion(
     count_kk: NDArray[np.int64], classes: Sequence[str], palette: Sequence[Colour]
 ) -> Markup:
+    """Draw the matrix, and list the largest mistakes beside it."""
     share_kk = shares(count_kk)
     if len(classes) > MOST_CELLS:
         drawn = _as_image(share_kk)
     else:
         drawn = scrolling(_as_cells(share_kk, classes, palette), "confusion matrix")
     rows = [
-        (classes[m.truth], classes[m.said], percent(m.share), f"{m.pixels:,}")
-        for m in mistakes(count_kk, most=10 if len(classes) <= MOST_CELLS else 25)
+        (classes[m.truth], classes[m.predicted], percent(m.share), f"{m.pixels:,}")
+        for m in largest_mistakes(count_kk, most=10 if len(classes) <= MOST_CELLS else 25)
     ]
     about = tag(
         "p",
-        "Each row is a true class, each column what the network said, in per cent of the row's "
-        "pixels: the diagonal is right. Void pixels are not counted.",
+        "Each row is a true class, each column a predicted class, in per cent of the row's pixels. "
+        "The diagonal is right. Void pixels are not counted.",
     )
     worst = table(
-        ("truth", "taken for", "of its pixels", "pixels"), rows, caption="The largest mistakes"
+        ("truth", "predicted as", "of its pixels", "pixels"), rows, caption="The largest mistakes"
     )
     return join([about, tag("div", drawn, worst, class_="beside")])
-
-
-def percent(value: float, digits: int = 1) -> str:
-    return "-" if math.isnan(value) else f"{100 * value:.{digits}f}\u00a0%"
 
 
 def _as_cells(share_kk: Shares, classes: Sequence[str], palette: Sequence[Colour]) -> Markup:
@@ -86,8 +85,8 @@ def _as_cells(share_kk: Shares, classes: Sequence[str], palette: Sequence[Colour
         place = CELL * number
         parts += _names(name, colour, left, top, place)
         for other, share in enumerate(share_kk[number]):
-            told = f"{name} taken for {classes[other]}: {percent(share, 2)}"
-            parts += _cell(left + CELL * other, top + place, share, told, len(classes))
+            title = f"{name} predicted as {classes[other]}: {percent(share, digits=2)}"
+            parts += _cell(left + CELL * other, top + place, share, title, len(classes))
     width, height = left + side + 0.6 * left, top + side + 2
     return tag(
         "svg",
@@ -112,12 +111,12 @@ def _names(name: str, colour: Colour, left: float, top: float, place: float) -> 
     ]
 
 
-def _cell(x: float, y: float, share: float, told: str, classes: int) -> list[Markup]:
+def _cell(x: float, y: float, share: float, title: str, classes: int) -> list[Markup]:
     place = {"x": x + 0.5, "y": y + 0.5, "width": CELL - 1.0, "height": CELL - 1.0}
-    about = tag("title", told)
+    about = tag("title", title)
     if math.isnan(share):
         return [tag("rect", about, **place, class_="none")]
-    # Small shares would hardly be seen if the tint were the share itself.
+    # Small shares would hardly be visible if the opacity were the share itself.
     parts = [tag("rect", about, **place, class_="cell", fill_opacity=round(share**0.6, 3))]
     if classes <= MOST_NUMBERS and share >= 0.005:
         light = "number light" if share > 0.4 else "number"
@@ -128,10 +127,10 @@ def _cell(x: float, y: float, share: float, told: str, classes: int) -> list[Mar
 
 
 def _as_image(share_kk: Shares) -> Markup:
-    """One square of a few pixels for each pair; how strong it is, is how transparent it is not."""
+    """Draw one square of a few pixels for each pair. Its opacity shows the share."""
     alpha_kk = (255 * np.nan_to_num(share_kk, nan=0.0) ** 0.6).astype(np.uint8)
     zoom = max(1, 900 // len(share_kk))
     alpha_nn = alpha_kk.repeat(zoom, 0).repeat(zoom, 1)
     colour_nn3 = np.broadcast_to(np.array(BLUE, np.uint8), (*alpha_nn.shape, 3))
     image = np.concatenate([colour_nn3, alpha_nn[..., None]], axis=-1)
-    return image_tag(image, "confusion matrix, classes in their order", class_="matrix framed")
+    return png_image(image, "confusion matrix, classes in their order", class_="matrix framed")

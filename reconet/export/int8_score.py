@@ -1,7 +1,7 @@
-"""What an int8 network is judged by: its mIoU on images of the network's own dataset."""
+"""Measure the mIoU of an int8 network on images of its own dataset."""
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,59 +9,58 @@ from typing import Any
 from reconet.data import open_split
 from reconet.data.dataset import Dataset, DatasetInfo, Sample, has_labels
 from reconet.errors import AbsentError, DataError
+from reconet.evaluation import count_confusion, no_labels_error
 from reconet.evaluation.benchmarks import benchmark_scores
-from reconet.evaluation.evaluate import OnImage, confusion_of
-from reconet.export.write import save_openvino
-from reconet.inference.backends import open_file
+from reconet.export.formats import save_openvino
+from reconet.inference.backends import open_exported
 from reconet.inference.backends.export_info import ExportInfo
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import Forward
-from reconet.models.trained import TrainedNetwork
-from reconet.system.distributed import World, pick_device
-
-Counter = Callable[[int], OnImage]
+from reconet.models.network_info import NetworkInfo
+from reconet.system.distributed import Processes, pick_device
+from reconet.system.progress import SILENT, Progress
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judge:
-    """Scores networks on some images of a split."""
+class Int8Scorer:
+    """Scores networks on some images of a split, by the protocol of the recipe."""
 
-    trained: TrainedNetwork
+    network: NetworkInfo
     dataset: Dataset
-    world: World
-    progress: Counter | None
+    progress: Progress = SILENT
 
     @property
-    def what(self) -> str:
+    def description(self) -> str:
         return f"{len(self.dataset)} images of {self.dataset.info.name} {self.dataset.split}"
 
     def score(self, forward: Forward) -> float:
-        """mIoU by the recipe's protocol."""
-        recipe, classes = self.trained.info.recipe, self.trained.info.classes
-        count_kk = confusion_of(
+        """Return the mIoU of a network, on the CPU."""
+        recipe, classes = self.network.recipe, self.network.classes
+        self.progress.start(len(self.dataset), "score")
+        count_kk = count_confusion(
             forward,
             len(classes),
             self.dataset,
-            self.world,
+            Processes.single(pick_device("cpu")),
             protocol=Protocol.of(recipe.eval, recipe.data),
-            on_image=self.progress(len(self.dataset)) if self.progress else None,
-        )
+            progress=self.progress,
+        ).count_kk
         if not count_kk.sum():
-            raise DataError(f"{self.what} have no labelled pixel to score against.")
+            raise no_labels_error(self.dataset)
         return benchmark_scores(count_kk, recipe.data.name, classes).mean_iou.item()
 
-    def score_of(self, model: Any, info: ExportInfo) -> float:
-        """Of an openvino.Model, by way of a file, as its users will open it."""
+    def score_openvino(self, model: Any, info: ExportInfo) -> float:
+        """Return the mIoU of an openvino.Model. It is opened from a file, as users will do."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.xml"
             save_openvino(model, info, path)
-            opened = open_file(path)
+            opened = open_exported(path)
             return self.score(lambda image_bchw: opened(image_bchw)[0])
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
-    """Some images of a dataset, spread over it."""
+class Subset:
+    """Some images of a dataset, as a dataset."""
 
     whole: Dataset
     indices: Sequence[int]
@@ -84,22 +83,25 @@ class Part:
         return self.whole[self.indices[index]]
 
 
-def open_judge(
-    trained: TrainedNetwork,
+def open_scorer(
+    network: NetworkInfo,
     *,
     split: str | None,
     score_on: int | None,
     root: Path | None,
-    progress: Counter | None,
-) -> Judge | None:
-    """None where the dataset is not here; but where the user says that it is, it must be."""
-    data = trained.info.recipe.data
-    asked = root is not None or split is not None
+    progress: Progress = SILENT,
+) -> Int8Scorer | None:
+    """Open a split to score on, or return None if the dataset is not on this machine.
+
+    A dataset that the user named by `root` or `split` must be there.
+    """
+    data = network.recipe.data
+    named = root is not None or split is not None
     split = split or data.val_split
     try:
         dataset = open_split(data, split, root)
     except AbsentError:
-        if asked:
+        if named:
             raise
         return None
     if not has_labels(dataset):
@@ -107,6 +109,5 @@ def open_judge(
     if score_on is not None and score_on < len(dataset):
         step = len(dataset) / score_on
         indices = [int(number * step) for number in range(score_on)]
-        dataset = Part(whole=dataset, indices=indices)
-    world = World(rank=0, size=1, device=pick_device("cpu"))
-    return Judge(trained=trained, dataset=dataset, world=world, progress=progress)
+        dataset = Subset(whole=dataset, indices=indices)
+    return Int8Scorer(network=network, dataset=dataset, progress=progress)

@@ -1,32 +1,34 @@
-"""Curves as inline SVG, drawn here. Pure: numbers in, markup out.
+"""Draw curves as inline SVG: numbers in, markup out.
 
-Colours are classes (s0, s1, …) that the page's style knows, so that light and dark both work.
+Colours are CSS classes (s0, s1, ...) of page.py, so that light and dark pages both work.
 """
 
 import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from reconet.report.markup import Markup, tag
+from reconet.report.html.markup import Markup, tag
 
 WIDTH, HEIGHT = 420, 230
 LEFT, RIGHT, TOP, BOTTOM = 50, 14, 12, 36
 STYLES = 8  # series that the page's style can tell apart
 MOST_TICKS = 6
 MOST_POINTS = 300  # of one curve
-FEW_POINTS = 40  # up to here each has its dot, and nothing is smoothed
+FEW_POINTS = 40  # a curve with no more has dots and is not smoothed
 
 Point = tuple[float, float]
 
 
 class Series(NamedTuple):
+    """One curve of a chart."""
+
     name: str
     points: Sequence[Point]
     style: int = 0
 
 
 class Scale(NamedTuple):
-    """Values low..high to places start..stop."""
+    """A linear map from values low..high to positions start..stop."""
 
     low: float
     high: float
@@ -39,7 +41,7 @@ class Scale(NamedTuple):
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Round numbers from at or below `low` to at or above `high`: steps of 1, 2 or 5 times 10^n."""
+    """Return round numbers that enclose low..high, in steps of 1, 2 or 5 times 10^n."""
     if not high > low:
         room = abs(low) / 10 or 0.5
         low, high = low - room, high + room
@@ -54,7 +56,7 @@ def ticks(low: float, high: float) -> list[float]:
 
 
 def tick_text(value: float) -> str:
-    """Short enough for the room beside an axis."""
+    """Write a number briefly, to fit beside an axis."""
     if abs(value) >= 10_000:
         return f"{value / 1000:g}k" if abs(value) < 1e6 else f"{value / 1e6:g}M"
     if 0 < abs(value) < 0.001:
@@ -64,11 +66,12 @@ def tick_text(value: float) -> str:
 
 
 def finite(points: Iterable[Point]) -> list[Point]:
+    """Drop points that are not finite."""
     return [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)]
 
 
-def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
-    """Few enough to draw; of each stretch the lowest and the highest stay, so no spike is lost."""
+def thin_out(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
+    """Drop points of a long curve. Each stretch keeps its lowest and highest: no spike is lost."""
     if len(points) <= most:
         return list(points)
     stretch = math.ceil(len(points) / (most // 2))
@@ -80,8 +83,8 @@ def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
     return kept
 
 
-def smoothed(points: Sequence[Point]) -> list[Point]:
-    """The running mean over a thirtieth of the curve, half of it on each side."""
+def smooth(points: Sequence[Point]) -> list[Point]:
+    """Compute the running mean over a thirtieth of the curve, half of it on each side."""
     reach = len(points) // 60
     sums = [0.0]
     for _, y in points:
@@ -102,26 +105,27 @@ def line_chart(
     low: float | None = None,
     about: str = "",
 ) -> Markup:
-    """A figure with a heading, the curves, and a legend if there are several.
+    """Draw a figure with a heading, the curves, and a legend if there are several.
 
-    `low` is a value that the axis reaches down to, such as zero.
+    The vertical axis reaches down to `low`, such as zero.
     """
-    shown = [Series(s.name, finite(s.points), s.style) for s in series]
-    shown = [s for s in shown if s.points]
-    lost = sum(len(s.points) for s in series) - sum(len(s.points) for s in shown)
+    finite_series = [Series(s.name, finite(s.points), s.style) for s in series]
+    drawn = [s for s in finite_series if s.points]
+    lost = sum(len(s.points) for s in series) - sum(len(s.points) for s in drawn)
     parts = [tag("figcaption", tag("h3", title), *([tag("p", about)] if about else []))]
-    if shown:
-        parts.append(_plot(title, shown, unit, low))
+    if drawn:
+        parts.append(_plot(title, drawn, unit, low))
     else:
         parts.append(tag("p", "nothing was logged", class_="note"))
     if len(series) > 1:
-        parts.append(legend([(s.name, s.style) for s in shown]))
+        parts.append(legend([(s.name, s.style) for s in drawn]))
     if lost:
-        parts.append(tag("p", f"{lost} values are no finite numbers.", class_="note"))
+        parts.append(tag("p", f"{lost} values are not finite and not drawn.", class_="note"))
     return tag("figure", *parts, class_="chart")
 
 
 def legend(entries: Iterable[tuple[str, int]]) -> Markup:
+    """List the names of curves with their line styles."""
     keys = [
         tag("li", tag("span", class_=f"key k{style % STYLES}"), name) for name, style in entries
     ]
@@ -131,7 +135,7 @@ def legend(entries: Iterable[tuple[str, int]]) -> Markup:
 def _plot(title: str, series: Sequence[Series], unit: str, low: float | None) -> Markup:
     xs = [x for s in series for x, _ in s.points]
     ys = [y for s in series for _, y in s.points]
-    # Steps go from 0 to where the training ended; the other axis ends at a round number.
+    # The horizontal axis ends where the training ended, the vertical one at a round number.
     end = max(1.0, *xs)
     along = [x for x in ticks(0, end) if x <= end]
     up = ticks(min(ys) if low is None else min(low, *ys), max(ys))
@@ -140,8 +144,7 @@ def _plot(title: str, series: Sequence[Series], unit: str, low: float | None) ->
     parts = _grid(along, up, x_of, y_of)
     for one in series:
         parts += _curve(one, x_of, y_of, unit)
-    told = "; ".join(_summary(s, unit) for s in series)
-    label = f"{title}. {told}."
+    label = f"{title}. {'; '.join(_summary(s, unit) for s in series)}."
     return tag(
         "svg", *parts, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=label, class_="plot"
     )
@@ -165,15 +168,15 @@ def _grid(along: Sequence[float], up: Sequence[float], x_of: Scale, y_of: Scale)
 def _curve(one: Series, x_of: Scale, y_of: Scale, unit: str) -> list[Markup]:
     few = len(one.points) <= FEW_POINTS
     style = f"s{one.style % STYLES}"
-    drawn = thinned(one.points)
-    parts = [_line(drawn, x_of, y_of, f"line {style}" if few else f"line faint {style}")]
+    points = thin_out(one.points)
+    parts = [_line(points, x_of, y_of, f"line {style}" if few else f"line faint {style}")]
     if not few:
-        parts.append(_line(thinned(smoothed(one.points)), x_of, y_of, f"line {style}"))
-    for x, y in drawn:
-        told = tag("title", f"{one.name}, step {x:g}: {y:.4g}{unit}")
+        parts.append(_line(thin_out(smooth(one.points)), x_of, y_of, f"line {style}"))
+    for x, y in points:
+        title = tag("title", f"{one.name}, step {x:g}: {y:.4g}{unit}")
         dot = "dot" if few else "dot hidden"
         parts.append(
-            tag("circle", told, cx=x_of(x), cy=y_of(y), r=3 if few else 5, class_=f"{dot} {style}")
+            tag("circle", title, cx=x_of(x), cy=y_of(y), r=3 if few else 5, class_=f"{dot} {style}")
         )
     return parts
 

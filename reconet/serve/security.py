@@ -1,10 +1,10 @@
-"""Stands before every route: who may ask, how much a request may bring and how long it may take.
+"""Check each request before it reaches a route: its host, origin, size and time.
 
 - A page on another site can make a visitor's browser send requests to 127.0.0.1, by giving its own
   name this address (DNS rebinding) or by plain cross-site forms. So requests must name this machine
   as their host, and those with an origin must come from this page.
 - Bodies are counted as they arrive, whatever Content-Length says, and must arrive in time.
-- Browsers are told to load nothing from elsewhere.
+- Response headers forbid browsers to load anything from elsewhere.
 """
 
 import asyncio
@@ -16,24 +16,26 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-SECURITY = {
+HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-DRAIN_BYTES = 2**26  # of a refused body that is thrown away, so that its sender reads the refusal
+DRAIN_BYTES = 2**26  # read and discarded of a refused body, so that its sender reads the refusal
 DRAIN_SECONDS = 5.0
 
 
-class Guard:
-    """`hosts` are the names that requests may use for this server; none: any."""
+class SecurityMiddleware:
+    """An ASGI middleware that refuses requests, or limits how they are read.
+
+    `hosts` are the names that requests may use for this server. If it is empty, any name will do.
+    """
 
     def __init__(
         self, app: ASGIApp, *, hosts: Collection[str], max_body: int, read_seconds: float
@@ -46,11 +48,13 @@ class Guard:
             await self.app(scope, receive, send)
             return
         send = with_headers(send)
-        body = Body(receive, self.max_body, self.read_seconds)
+        body = LimitedBody(receive, self.max_body, self.read_seconds)
         headers = Headers(scope=scope)
         refusal = self._refusal(headers)
         if refusal is not None:
-            if headers.get("expect", "").lower() != "100-continue":  # that sender waits for a yes
+            if (
+                headers.get("expect", "").lower() != "100-continue"
+            ):  # that sender waits before it sends
                 await body.drain()
             await refusal(scope, receive, send)
             return
@@ -59,9 +63,9 @@ class Guard:
     def _refusal(self, headers: Headers) -> JSONResponse | None:
         host = headers.get("host", "")
         if self.hosts and host_name(host) not in self.hosts:
-            return refuse(400, f"this server is not called {host!r}; ask for {min(self.hosts)}.")
+            return refuse(400, f"this server is not called {host!r}; use {min(self.hosts)}.")
         origin = headers.get("origin")
-        if origin is not None and place(origin) != host:
+        if origin is not None and host_and_port(origin) != host:
             return refuse(403, "requests from pages of other sites are not answered.")
         length = headers.get("content-length", "0")
         if length.isdecimal() and (len(length) > 18 or int(length) > self.max_body):
@@ -69,16 +73,17 @@ class Guard:
         return None
 
 
-class Body:
-    """Hands on what arrives, as long as it is not too much and not too late."""
+class LimitedBody:
+    """A request body that raises an HTTP error if it is too large or too slow."""
 
     def __init__(self, receive: Receive, most: int, seconds: float) -> None:
         self._receive, self.most, self.seconds = receive, most, seconds
         self.size, self.complete = 0, False
-        self.deadline: float | None = None  # from the first time that somebody wants the body
+        self.deadline: float | None = None  # set when the body is first asked for
 
     async def receive(self) -> Message:
-        if self.complete:  # what comes now is the news that the other side has gone
+        """Receive the next part of the body."""
+        if self.complete:  # the next message says that the client has gone
             return await self._receive()
         if self.deadline is None:
             self.deadline = asyncio.get_running_loop().time() + self.seconds
@@ -95,7 +100,7 @@ class Body:
         return message
 
     async def drain(self) -> None:
-        """Throw a body away. Its sender may else find the door shut before it reads the answer."""
+        """Read and discard a body. Otherwise its sender may never read the answer."""
         self.most, self.seconds = DRAIN_BYTES, DRAIN_SECONDS
         try:
             while not self.complete:
@@ -105,10 +110,12 @@ class Body:
 
 
 def with_headers(send: Send) -> Send:
+    """Add the security headers to a response."""
+
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
-            for name, value in SECURITY.items():
+            for name, value in HEADERS.items():
                 headers.setdefault(name, value)
         await send(message)
 
@@ -116,15 +123,15 @@ def with_headers(send: Send) -> Send:
 
 
 def host_name(host: str) -> str:
-    """Without the port and the brackets of IPv6: "[::1]:8000" -> "::1"."""
+    """Strip the port and the brackets of IPv6: "[::1]:8000" -> "::1"."""
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
 
 
-def place(origin: str) -> str | None:
-    """Host and port of an origin; none where it names no place, as "null" does."""
+def host_and_port(origin: str) -> str | None:
+    """Return host and port of an origin. An origin such as "null" has none."""
     try:
         return urlsplit(origin).netloc or None
     except ValueError:

@@ -1,4 +1,7 @@
-"""A traced network into files: torch's own, ONNX, and OpenVINO's from that ONNX."""
+"""Write a traced network as a file of torch.export, ONNX or OpenVINO.
+
+The OpenVINO file is made from the ONNX graph.
+"""
 
 import contextlib
 import io
@@ -17,15 +20,17 @@ from torch.export import ExportedProgram
 from reconet.errors import ExportError, MissingExtraError, first_line
 from reconet.inference.backends import LABELS, LOGITS
 from reconet.inference.backends.export_info import ExportInfo
-from reconet.inference.backends.openvino_file import write_texts
-from reconet.inference.backends.program_file import TEXTS
-from reconet.system.files import made_beside, write_bytes
+from reconet.inference.backends.openvino_backend import write_texts
+from reconet.inference.backends.pt2_backend import TEXTS
+from reconet.system.files import staged_write, write_bytes
 
 Write = Callable[[ExportedProgram, ExportInfo, Path], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
+    """A file format: its suffix, and the function that writes it."""
+
     suffix: str
     write: Write
 
@@ -38,7 +43,7 @@ def write_program(program: ExportedProgram, info: ExportInfo, path: Path) -> Non
 
 
 def write_onnx(program: ExportedProgram, info: ExportInfo, path: Path) -> None:
-    proto = as_onnx(program)
+    proto = to_onnx(program)
     for name, text in info.texts().items():
         entry = proto.metadata_props.add()
         entry.key, entry.value = name, text
@@ -46,7 +51,7 @@ def write_onnx(program: ExportedProgram, info: ExportInfo, path: Path) -> None:
 
 
 def write_openvino(program: ExportedProgram, info: ExportInfo, path: Path) -> None:
-    save_openvino(as_openvino(as_onnx(program)), info, path)
+    save_openvino(to_openvino(to_onnx(program)), info, path)
 
 
 FORMATS: dict[str, Format] = {
@@ -56,8 +61,8 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def as_onnx(program: ExportedProgram) -> Any:
-    """The graph as an onnx.ModelProto."""
+def to_onnx(program: ExportedProgram) -> Any:
+    """Convert a traced network to an onnx.ModelProto."""
     try:
         import onnx  # noqa: F401
         import onnxscript  # noqa: F401
@@ -72,15 +77,15 @@ def as_onnx(program: ExportedProgram) -> Any:
                 output_names=[LABELS, LOGITS],
                 verbose=False,
             )
-    except Exception as error:  # its errors are of many kinds, and pages long
+    except Exception as error:  # the exporter raises errors of many types, pages long
         reason = first_line(error.__cause__ or error)
         raise ExportError(f"torch cannot write this network as ONNX: {reason}") from error
     assert made is not None
     return made.model_proto
 
 
-def as_openvino(proto: Any) -> Any:
-    """An onnx.ModelProto as an openvino.Model."""
+def to_openvino(proto: Any) -> Any:
+    """Convert an onnx.ModelProto to an openvino.Model."""
     try:
         import openvino
     except ImportError as error:
@@ -89,30 +94,29 @@ def as_openvino(proto: Any) -> Any:
         path = Path(folder) / "model.onnx"
         path.write_bytes(proto.SerializeToString())
         core = openvino.Core()
-        core.set_property({"ENABLE_MMAP": False})  # the file is gone after this
+        core.set_property({"ENABLE_MMAP": False})  # the file is deleted after this
         return core.read_model(path)
 
 
 def save_openvino(model: Any, info: ExportInfo, path: Path) -> None:
-    """Both files, each in one move; the weights first, since the other is what one opens."""
+    """Write both files of an OpenVINO network, .bin before .xml, each in one move."""
     import openvino
 
     write_texts(model, info.texts())
-    with made_beside(path) as made:
-        openvino.save_model(model, made, compress_to_fp16=False)
+    with staged_write(path) as temporary:
+        openvino.save_model(model, temporary, compress_to_fp16=False)
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without the libraries' remarks about themselves, and without nncf's bars; what goes wrong is
-    raised all the same."""
-    before, nowhere = logging.root.manager.disable, io.StringIO()
+    """Hide what the libraries print and log, such as nncf's bars. Errors are still raised."""
+    before, hidden = logging.root.manager.disable, io.StringIO()
     logging.disable(logging.WARNING)
     try:
         with (
             warnings.catch_warnings(),
-            contextlib.redirect_stdout(nowhere),
-            contextlib.redirect_stderr(nowhere),
+            contextlib.redirect_stdout(hidden),
+            contextlib.redirect_stderr(hidden),
         ):
             warnings.simplefilter("ignore")
             yield

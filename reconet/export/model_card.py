@@ -1,0 +1,129 @@
+"""Write the model card of a shared network, in the format of the hub.
+
+Front matter for machines comes first, then a page for people.
+"""
+
+import json
+
+import torch
+
+from reconet.cost import ModelCost, model_cost
+from reconet.data import DATASETS
+from reconet.evaluation.benchmarks import score_labels
+from reconet.inference.protocol import Protocol
+from reconet.models.segmenter import build_model
+from reconet.models.trained import TrainedNetwork
+from reconet.recipes.storage import dump_recipe
+from reconet.system.run_files import SHEET
+
+LIBRARY = "library_name: reconet"  # a line of every card that this package writes
+EXAMPLE = """```python
+from reconet import Predictor
+
+segment = Predictor.from_pretrained("this folder, or its id on the hub")
+result = segment("street.jpg")  # result.label_hw, result.classes
+result.overlay().save("out.png")
+```"""
+
+
+def model_card(trained: TrainedNetwork, title: str, licence: str | None, *, images: bool) -> str:
+    """Write the card as text. `images` says whether the sheet of predictions is there."""
+    data = trained.info.recipe.data
+    with torch.device("meta"):
+        model = build_model(trained.info.recipe, len(trained.info.classes), pretrained=False)
+        cost = model_cost(model, data.crop)
+    parts = [
+        _front_matter(trained, title, licence),
+        f"# {title}",
+        _summary(trained),
+        EXAMPLE,
+        f"![Images, their labels, and the predictions of the network]({SHEET})" if images else "",
+        "## Scores",
+        _scores(trained),
+        "## Cost",
+        _costs(cost, data.crop),
+        "## Classes",
+        ", ".join(trained.info.classes),
+        "## Licence",
+        f"Weights: {licence or 'not stated by the person who shared them'}.",
+        f"Training data ({data.name}): {_terms(data.name)}.",
+        "## Recipe",
+        f"```json\n{dump_recipe(trained.info.recipe)}\n```",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def default_title(trained: TrainedNetwork) -> str:
+    """Name a network by its context, backbone and dataset."""
+    model = trained.info.recipe.model
+    return f"{model.context} on {model.backbone}, trained on {trained.info.recipe.data.name}"
+
+
+def _front_matter(trained: TrainedNetwork, title: str, licence: str | None) -> str:
+    """Write the YAML part. Every text in it is JSON, which is YAML too."""
+    data = trained.info.recipe.data
+    scores, labels = _benchmark_scores(trained), score_labels()
+    result = {
+        "task": {"type": "image-segmentation"},
+        "dataset": {"type": data.name, "name": data.name, "split": data.val_split},
+        "metrics": [
+            {"type": key, "value": round(value, 6), "name": labels[key]}
+            for key, value in scores.items()
+        ],
+    }
+    index = f"model-index: {json.dumps([{'name': title, 'results': [result]}])}"
+    lines = [
+        "---",
+        f"license: {json.dumps(licence or 'other')}",
+        *([] if licence else ['license_name: "not-stated"']),  # the hub wants it with "other"
+        LIBRARY,
+        "pipeline_tag: image-segmentation",
+        f"tags: {json.dumps(['semantic-segmentation', trained.info.recipe.model.context])}",
+        f"datasets: {json.dumps([data.name])}",
+        *([index] if scores else []),
+        "---",
+    ]
+    return "\n".join(lines)
+
+
+def _summary(trained: TrainedNetwork) -> str:
+    model, data = trained.info.recipe.model, trained.info.recipe.data
+    return (
+        f"Semantic segmentation with `{model.context}` on a dilated {model.backbone} (output "
+        f"stride {model.output_stride}). Trained on `{data.name}` ({data.train_split}) with crops "
+        f"of {data.crop[0]} x {data.crop[1]}. The weights are those of step {trained.info.step}. "
+        "It takes RGB images of any size."
+    )
+
+
+def _scores(trained: TrainedNetwork) -> str:
+    data = trained.info.recipe.data
+    scores, labels = _benchmark_scores(trained), score_labels()
+    text = "None."
+    if scores:
+        head = f"On `{data.val_split}`, as validated in training: {Protocol.in_training(data)}."
+        rows = [f"| {labels[key]} | {100 * value:.2f} |" for key, value in scores.items()]
+        text = "\n".join([head, "", "| score | % |", "|---|---:|", *rows])
+    others = {key: value for key, value in trained.info.score.items() if key not in labels}
+    if not others:
+        return text
+    figures = ", ".join(f"{key.replace('_', ' ')} {value:.3g}" for key, value in others.items())
+    return f"{text}\n\nOf the attention, at the same step: {figures}."
+
+
+def _benchmark_scores(trained: TrainedNetwork) -> dict[str, float]:
+    """Return the scores without the figures of the attention, which a run keeps beside them."""
+    return {key: trained.info.score[key] for key in score_labels() if key in trained.info.score}
+
+
+def _costs(cost: ModelCost, crop: tuple[int, int]) -> str:
+    return (
+        f"{cost.total.params / 1e6:.2f} M parameters. {cost.total.macs / 1e9:.2f} G multiply-adds "
+        f"for one image of {crop[0]} x {crop[1]}. It needs at most {cost.peak_bytes / 2**20:.0f} "
+        "MiB of memory beside its weights."
+    )
+
+
+def _terms(dataset: str) -> str:
+    entry = DATASETS.get(dataset)
+    return (entry and (entry.terms or entry.info.licence)) or "terms not known"

@@ -1,0 +1,123 @@
+"""Load real images to compare an export on, and to calibrate it by."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from reconet.data import open_dataset, open_split
+from reconet.data.dataset import Dataset, evenly_spaced
+from reconet.data.images.read import read_image
+from reconet.data.layout import files_in
+from reconet.errors import AbsentError, DataError
+from reconet.inference.protocol import Protocol
+from reconet.inference.windows import predict_labels
+from reconet.recipes.schema import Recipe
+from reconet.system.progress import SILENT, Progress
+from reconet.types import Image
+
+Read = Callable[[], Image]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleImages:
+    """Some images, read each time they are used, and where they come from."""
+
+    origin: str  # "images of voc12 val"
+    readers: Sequence[Read]
+
+    @property
+    def description(self) -> str:
+        return f"{len(self)} {self.origin}"
+
+    def __iter__(self) -> Iterator[Image]:
+        return (read() for read in self.readers)
+
+    def __len__(self) -> int:
+        return len(self.readers)
+
+
+def images_in_folder(folder: Path, most: int) -> SampleImages:
+    """Choose at most so many images of a folder, evenly spaced."""
+    files = files_in(folder)
+    return SampleImages(
+        origin=f"images of {folder}",
+        readers=[
+            lambda path=files[index]: read_image(path)  # type: ignore[misc]
+            for index in evenly_spaced(len(files), most)
+        ],
+    )
+
+
+def images_of_dataset(dataset: Dataset, most: int) -> SampleImages:
+    """Choose at most so many images of a dataset, evenly spaced."""
+    return SampleImages(
+        origin=f"images of {dataset.info.name} {dataset.split}",
+        readers=[
+            lambda index=index: dataset[index].image_hwc  # type: ignore[misc]
+            for index in evenly_spaced(len(dataset), most)
+        ],
+    )
+
+
+def load_samples(recipe: Recipe, split: str, root: Path | None, most: int) -> SampleImages:
+    """Choose images of the dataset that the network was trained on.
+
+    Falls back to generated scenes if the dataset is not on this machine. `origin` records which
+    was used. An explicit `root` never falls back.
+    """
+    data = recipe.data
+    try:
+        return images_of_dataset(open_split(data, split, root), most)
+    except AbsentError:
+        if root is not None:
+            raise
+    scenes = open_dataset("scenes", "val", None, {"size": list(data.crop), "val": most})
+    images = images_of_dataset(scenes, most)
+    return replace(images, origin=f"generated images ({data.name} is not here)")
+
+
+def readable_images(images: SampleImages, progress: Progress = SILENT) -> SampleImages:
+    """Leave out images that cannot be read, with a note for each.
+
+    One bad photo in a folder of the user is no reason to stop. In a dataset it is.
+    """
+    readable: list[Read] = []
+    for read in images.readers:
+        try:
+            read()
+            readable.append(read)
+        except DataError as error:
+            progress.note(f"left out: {error}")
+    if not readable:
+        raise DataError(f"none of the {images.description} can be read.")
+    return replace(images, readers=readable)
+
+
+def batch_of(images: SampleImages, count: int, size: tuple[int, int]) -> Tensor:
+    """Resize the first `count` images to one size, image_bchw. Too few images are repeated."""
+    first = [read() for read in images.readers[:count]]
+    resized = [
+        cv2.resize(image_hwc, (size[1], size[0]), interpolation=cv2.INTER_AREA)
+        for image_hwc in first
+    ]
+    batch = [np.asarray(resized[number % len(first)], np.uint8) for number in range(count)]
+    return torch.from_numpy(np.stack(batch)).permute(0, 3, 1, 2).contiguous()
+
+
+def windows_of(image_hwc: Image, protocol: Protocol) -> NDArray[np.uint8]:
+    """Return all windows of an image that the protocol shows to a network, image_bchw."""
+    batches: list[Tensor] = []
+
+    def record(image_bchw: Tensor) -> Tensor:
+        batches.append(image_bchw)
+        return torch.zeros(len(image_bchw), 1, 1, 1)
+
+    predict_labels(record, torch.from_numpy(image_hwc), protocol, 1)
+    windows: NDArray[np.uint8] = torch.cat(batches).numpy()
+    return windows
