@@ -15,8 +15,8 @@ INFO = ContextInfo(
     idea="Each of k attention maps gathers one descriptor of the image, and each position takes "
     "its own mixture of the k descriptors.",
     options={
-        "features": "channels of a descriptor; by default a quarter of the map's, 128 of 512",
-        "maps": "attention maps; by default as many as `features`",
+        "features": "channels of a descriptor; by default a quarter of the channels, 128 of 512",
+        "maps": "number of attention maps; by default a quarter of the channels",
         "dropout": "before the classifier",
     },
 )

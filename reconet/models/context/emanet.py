@@ -25,7 +25,8 @@ INFO = ContextInfo(
         "bases": "number of bases",
         "iterations": "steps of EM",
         "momentum": "weight of the old bases in their running mean",
-        "last_conv": "end in a 3x3 convolution to half the channels, as released",
+        "last_conv": "end in a 3x3 convolution to half the channels, as released; the paper's "
+        "cost is without it",
         "dropout": "before the classifier",
     },
 )

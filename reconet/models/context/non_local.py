@@ -17,7 +17,8 @@ INFO = ContextInfo(
     idea="Every position adds a mean of all positions, weighted by how much they look like it "
     "(embedded Gaussian).",
     options={
-        "scaled": "divide the products by the root of their length; the paper does not",
+        "scaled": "divide the products by the root of their length, as toolkits do; "
+        "the paper does not",
         "subsample": "look at the maxima of 2x2 cells only: a quarter of the cost",
         "concat": "join the result with c4 by another 3x3 convolution, as one toolkit does",
         "dropout": "before the classifier",
