@@ -13,7 +13,7 @@ import typer
 from reconet.errors import RecipeError, pick
 
 if TYPE_CHECKING:
-    from reconet.recipes.schema import Recipe
+    from reconet.recipes import Recipe
 
 RecipeArgument = Annotated[
     str, typer.Argument(metavar="RECIPE", help="A name of `reconet recipes`, or a recipe file.")
@@ -95,8 +95,7 @@ UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**
 
 def resolve_recipe(name: str, settings: list[str] | None) -> "Recipe":
     """Return the recipe of this name or file, with --set applied."""
-    from reconet.recipes import find_recipe
-    from reconet.recipes.overrides import apply_overrides
+    from reconet.recipes import apply_overrides, find_recipe
 
     return apply_overrides(find_recipe(name), settings or [])
 

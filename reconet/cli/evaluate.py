@@ -56,7 +56,7 @@ def evaluate(
     settings = eval_settings(scales, flip, mode, relative_to)
     from reconet import evaluation
     from reconet.cli.tables.evaluate import score_tables
-    from reconet.recipes.overrides import apply_overrides
+    from reconet.recipes import apply_overrides
 
     with show_progress("evaluate") as progress:
         result = evaluation.evaluate(

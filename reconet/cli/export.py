@@ -88,7 +88,7 @@ def export(
     from reconet.export import Int8
     from reconet.export import export as export_network
 
-    with show_progress("score") as progress:
+    with show_progress("export") as progress:
         result = export_network(
             run,
             format=format,

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -99,17 +99,6 @@ class ProgressBar:
             self._bars.remove_task(self._bar)
             self._bar = None
 
-    def at(self, done: int, total: int) -> None:
-        """Take an old callback."""
-        if total != self._total:
-            self.start(total)
-        self.advance(done - self._done)
-
-    def count(self, total: int, text: str | None = None) -> Callable[[], None]:
-        """Take an old callback."""
-        self.start(total, text or "")
-        return self.advance
-
     def _describe(self) -> str:
         if not self._total:
             return self._status
@@ -118,7 +107,7 @@ class ProgressBar:
 
     def _update(self) -> None:
         if self._bar is None:
-            self._bar = self._bars.add_task("", total=None)
+            self._bar = self._bars.add_task(self._describe(), total=None)
         self._bars.update(self._bar, completed=self._done, description=self._describe())
 
 

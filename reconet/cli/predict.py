@@ -21,7 +21,7 @@ from reconet.cli.arguments import (
 from reconet.cli.output import print_note, print_result, show_progress
 
 if TYPE_CHECKING:
-    from reconet.inference.folder import Outcome
+    from reconet.inference import FolderResult
 
 LEAST_MEMORY = 2**26  # bytes: no network fits into less
 
@@ -89,30 +89,31 @@ def predict(
     settings = eval_settings(scales, flip, mode, relative_to)
     budget = parse_amount(memory, "--memory", LEAST_MEMORY)
     from reconet.cli.tables.predict import prediction_tables
-    from reconet.inference.folder import Wanted, predict_files
-    from reconet.recipes.overrides import apply_overrides
+    from reconet.inference import predict_folder
+    from reconet.recipes import apply_overrides
 
     with show_progress("predict") as progress:
-        outcome = predict_files(
+        result = predict_folder(
             run,
             images,
             out,
-            wanted=Wanted(overlay=overlay, probabilities=probabilities),
+            overlay=overlay,
+            probabilities=probabilities,
             change=lambda recipe: apply_overrides(recipe, settings),
             memory=budget,
             device=device,
             precision=precision,
             overwrite=overwrite,
-            progress=progress.count,
+            progress=progress,
         )
-    if outcome is not None:  # of many processes, one has the result
-        print_result(outcome.as_dict(), prediction_tables(outcome), as_json)
-        _print_remarks(outcome)
+    if result is not None:  # of many processes, one has the result
+        print_result(result.as_dict(), prediction_tables(result), as_json)
+        _print_remarks(result)
 
 
-def _print_remarks(outcome: "Outcome") -> None:
+def _print_remarks(result: "FolderResult") -> None:
     """Print a line for each image with a note or an error. Exit with code 1 if any failed."""
-    for image in outcome.images:
+    for image in result.images:
         source = image["source"]
         name = source if source.isprintable() else repr(source)
         if image.get("note") and image["status"] == "done":
@@ -121,5 +122,5 @@ def _print_remarks(outcome: "Outcome") -> None:
             reason = " ".join(image["error"].replace(source, name).split())
             where = "" if name in reason else f"{name}: "
             print(f"reconet: failed: {where}{reason}", file=sys.stderr)
-    if outcome.having("failed"):
+    if result.having("failed"):
         raise typer.Exit(1)

@@ -10,7 +10,7 @@ import typer
 from reconet.cli.arguments import JsonOption, RecipeArgument, SetOption, resolve_recipe
 
 if TYPE_CHECKING:
-    from reconet.recipes.schema import Recipe
+    from reconet.recipes import Recipe
 
 OutOption = Annotated[
     Path | None, typer.Option("--out", metavar="FILE", help="Also write the recipe to this file.")
@@ -36,8 +36,7 @@ def show(
       reconet show ade20k/reconet_r50 --set model.weights=resnet50s.safetensors --check
       reconet show scenes/tiny --set train.epochs=2 --out short.json
     """
-    from reconet.recipes.schema import list_settings
-    from reconet.recipes.storage import dump_recipe, write_recipe
+    from reconet.recipes import dump_recipe, list_settings, write_recipe
 
     resolved = resolve_recipe(recipe, settings)
     if check:

@@ -11,8 +11,7 @@ from reconet.cli.output import print_result, show_progress
 from reconet.errors import RecipeError
 
 if TYPE_CHECKING:
-    from reconet.study.result import StudyResult
-    from reconet.study.study import Plan
+    from reconet.study import StudyPlan, StudyResult
 
 FULL, QUICK = "scenes/study", "scenes/study_quick"
 
@@ -91,7 +90,7 @@ def study(
     if name is None:
         _list_studies(list_only, as_json)
         return
-    from reconet.study.study import default_jobs, make_plan
+    from reconet.study import default_jobs, make_plan
 
     resolved = resolve_recipe(recipe or (QUICK if quick else FULL), settings)
     names = _parse_variants(variants)
@@ -109,15 +108,13 @@ def study(
         raise typer.Exit(1)
 
 
-def _run(plan: "Plan", folder: Path, jobs: int, device: str) -> "StudyResult":
-    from reconet.study.scheduler import Tell
-    from reconet.study.study import run_study
+def _run(plan: "StudyPlan", folder: Path, jobs: int, device: str) -> "StudyResult":
+    from reconet.study import run_study
 
     try:
         # No lines about progress: the study prints a line about each training.
         with show_progress("steps", lines=False) as progress:
-            tell = Tell(progress=progress.at, line=progress.note)
-            return run_study(plan, folder, jobs=jobs, device=device, tell=tell)
+            return run_study(plan, folder, jobs=jobs, device=device, progress=progress)
     except KeyboardInterrupt:
         print(f"stopped: {folder}; run the same command again to resume", file=sys.stderr)
         raise
@@ -125,13 +122,12 @@ def _run(plan: "Plan", folder: Path, jobs: int, device: str) -> "StudyResult":
 
 def _print_study(result: "StudyResult", markdown: bool, as_json: bool) -> None:
     from reconet.cli.tables.study import study_tables
-    from reconet.study.page import markdown as as_markdown
-    from reconet.study.result import as_dict
+    from reconet.study.page import render_markdown
 
     if markdown:
-        print(as_markdown(result))
+        print(render_markdown(result))
     else:
-        print_result(as_dict(result), study_tables(result), as_json)
+        print_result(result.as_dict(), study_tables(result), as_json)
 
 
 def _parse_variants(text: str | None) -> list[str] | None:
@@ -143,7 +139,7 @@ def _parse_variants(text: str | None) -> list[str] | None:
     return names
 
 
-def _list_variants(plan: "Plan", as_json: bool) -> None:
+def _list_variants(plan: "StudyPlan", as_json: bool) -> None:
     from reconet.cli.tables.study import variants_table
 
     values = [{"name": v.name, "about": v.about, "set": v.settings} for v in plan.variants]
@@ -153,7 +149,7 @@ def _list_variants(plan: "Plan", as_json: bool) -> None:
 
 def _list_studies(wanted: bool, as_json: bool) -> None:
     from reconet.cli.tables.study import studies_table
-    from reconet.study.variants import STUDIES
+    from reconet.study import STUDIES
 
     if not wanted:
         raise RecipeError(f"name a study: {', '.join(STUDIES)}. See `reconet study --list`.")

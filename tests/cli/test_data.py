@@ -9,15 +9,10 @@ from PIL import Image
 
 from reconet.cli import main
 from reconet.data import DATASETS
+from tests.cli.run import run
 from tests.data.trees import TREES, make_tree
 
 FOLDER = ["--set", 'data.options.classes=["ground","tree","roof"]']
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = main(arguments)
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def test_list_names_every_dataset_with_its_classes_and_source(
@@ -103,7 +98,7 @@ def test_check_proposes_a_label_map_for_masks_of_0_and_255(
 
 
 def bomb(path: Path) -> None:
-    """A small file that claims to be enormous."""
+    """Write a small file that claims to be enormous."""
     Image.new("1", (20_000, 20_000)).save(path)
 
 

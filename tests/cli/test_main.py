@@ -1,123 +1,14 @@
-import json
+"""The entry point: errors in one line, closed pipes, and quick help."""
+
 import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
-import torch
-from safetensors.torch import save_file
 
-from reconet.cli import main
-from reconet.models.backbone import ResNet
-from reconet.recipes import RECIPES, find_recipe
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = main(arguments)
-    out, err = capsys.readouterr()
-    return code, out, err
-
-
-def test_show_prints_every_setting_in_the_form_that_set_takes(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    code, out, _ = run(capsys, "show", "scenes/tiny", "--set", "optim.lr=0.5")
-    assert code == 0
-    assert "optim.lr=0.5 " in out
-    settings = [line.split("  #")[0].strip() for line in out.splitlines()]
-    again = run(capsys, "show", "scenes/tiny", *(f"--set={setting}" for setting in settings))
-    assert again[1] == out
-
-
-def test_show_writes_a_recipe_that_can_be_named_instead(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    path = tmp_path / "mine.json"
-    run(capsys, "show", "scenes/tiny", "--set", "model.rank=7", "--out", str(path))
-    assert find_recipe(str(path)).model.rank == 7
-    code, out, _ = run(capsys, "show", str(path), "--json")
-    assert code == 0
-    assert json.loads(out)["model"]["rank"] == 7
-
-
-def test_show_check_builds_the_network_and_loads_its_weights(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    path = tmp_path / "w.safetensors"
-    save_file(ResNet("resnet18", width=0.125).state_dict(), path)
-    code, _, err = run(capsys, "show", "scenes/tiny", "--check", "--set", f"model.weights={path}")
-    assert code == 0
-    assert str(path) in err
-
-
-def test_recipes_are_listed_with_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "recipes")
-    assert code == 0
-    assert len(out.splitlines()) == len(RECIPES)
-    assert set(json.loads(run(capsys, "recipes", "--json")[1])) == set(RECIPES)
-
-
-def test_cost_counts_a_recipe_at_any_size(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "cost", "scenes/tiny", "--size", "64x128", "--json")
-    assert code == 0
-    result = json.loads(out)
-    assert result["input"] == [64, 128]
-    assert result["models"]["reconet"]["total"]["macs"] > 0
-    _, table, _ = run(capsys, "cost", "scenes/tiny")
-    assert "of which core" in table
-
-
-def test_cost_compares_contexts_on_one_backbone(capsys: pytest.CaptureFixture[str]) -> None:
-    names = ["--model", "reconet", "--model", "fcn", "--model", "plain"]
-    _, out, _ = run(capsys, "cost", "scenes/tiny", *names, "--json")
-    macs = {n: c["total"]["macs"] for n, c in json.loads(out)["models"].items()}
-    assert macs["reconet"] > macs["fcn"] > macs["plain"]
-
-
-def test_cost_paper_prints_both_countings_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "cost", "--paper")
-    assert code == 0
-    for digits in ("0.0173", "0.0215", "0.1515", "190.5779", "41.9061"):
-        assert digits in out
-    assert "assumes one BatchNorm2d(512)" in out
-
-
-def test_bench_module_reports_ratios(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["bench", "module", "--rank=2", "--channels=8", "--size=6x5", "--repeats=2"]
-    code, out, _ = run(capsys, *arguments, "--json")
-    assert code == 0
-    result = json.loads(out)
-    assert {"forward_speedup", "forward_backward_speedup"} <= result.keys()
-    assert {"reconet", "reconet, loop", "emanet"} <= {core["name"] for core in result["cores"]}
-    assert "reconet, loop" in run(capsys, *arguments)[1]
-
-
-def test_bench_module_measures_what_is_chosen_and_draws_it(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    arguments = ["bench", "module", "--rank=2", "--channels=8", "--size=6x5", "--repeats=1"]
-    image = tmp_path / "cores.png"
-    more = ["--core=danet", "--core=senet", f"--plot={image}", "--json"]
-    code, out, _ = run(capsys, *arguments, *more)
-    assert code == 0
-    names = [core["name"] for core in json.loads(out)["cores"]]
-    assert names == ["reconet", "reconet, loop", "danet", "senet"]
-    assert image.stat().st_size > 1000
-
-
-def truncated(tmp_path: Path) -> str:
-    path = tmp_path / "w.safetensors"
-    save_file({"x": torch.zeros(100)}, path)
-    path.write_bytes(path.read_bytes()[:60])
-    return str(path)
-
-
-def other_network(tmp_path: Path) -> str:
-    path = tmp_path / "w.safetensors"
-    save_file(ResNet("resnet34", width=0.125).state_dict(), path)
-    return str(path)
+from reconet.cli.main import RENAMED_OPTIONS
+from tests.cli.run import run
 
 
 @pytest.mark.parametrize(
@@ -131,7 +22,7 @@ def other_network(tmp_path: Path) -> str:
         (["show", "scenes/tiny", "--set", "optim.lr"], "--set takes key=value"),
         (["cost", "--set", "model.rank=0"], "model.rank"),
         (["cost", "--set", "model.options.rank=0"], "reconet.rank"),
-        (["cost", "--model", "recnet"], "Did you mean 'reconet'?"),
+        (["cost", "--context", "recnet"], "Did you mean 'reconet'?"),
         (["cost", "--set", "model.backbone=resnet5"], "Did you mean 'resnet50'?"),
         (["cost", "--size", "12xx"], "--size takes"),
         (["cost", "--classes", "0"], "--classes"),
@@ -144,7 +35,7 @@ def other_network(tmp_path: Path) -> str:
         (["cost", "--set", "model.options.num_classes=3"], "unknown option of context"),
         (["cost", "--nonsense"], "--nonsense"),
         (["bench", "module", "--rank", "0"], "--rank"),
-        (["bench", "module", "--core", "pspnet"], "pspnet has no core"),
+        (["bench", "module", "--context", "pspnet"], "pspnet has no core"),
     ],
 )
 def test_a_user_error_is_one_line_and_exit_code_2(
@@ -158,23 +49,26 @@ def test_a_user_error_is_one_line_and_exit_code_2(
     assert message in err
 
 
-@pytest.mark.parametrize("make", [truncated, other_network])
-def test_a_weight_file_that_does_not_fit_is_one_line(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, make: object
+@pytest.mark.parametrize(
+    ("verb", "option"),
+    [
+        ("prune runs/a --rank 4", "--pictures"),
+        ("export runs/a", "--pictures"),
+        ("report runs/a", "--pictures"),
+        ("cost", "--model"),
+        ("bench module", "--core"),
+        ("bench module", "--repeats"),
+    ],
+)
+def test_an_option_that_was_renamed_names_the_new_one(
+    capsys: pytest.CaptureFixture[str], verb: str, option: str
 ) -> None:
-    path = make(tmp_path)  # type: ignore[operator]
-    code, _, err = run(capsys, "show", "scenes/tiny", "--check", "--set", f"model.weights={path}")
-    assert code == 2
-    assert err.count("\n") == 1
-    assert path in err
-
-
-def test_an_unwritable_file_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    target = tmp_path / "file" / "recipe.json"  # below a file, where no folder can be
-    code, _, err = run(capsys, "show", "scenes/tiny", "--out", str(target))
-    assert code == 2
-    assert err.count("\n") == 1
+    new = RENAMED_OPTIONS[option]
+    for arguments in ([option, "3"], [f"{option}=3"]):
+        code, _, err = run(capsys, *verb.split(), *arguments)
+        assert code == 2
+        assert err == f"reconet: {option} is now called {new}.\n"
+    assert new in run(capsys, *verb.split(), "--help")[1]
 
 
 @pytest.mark.parametrize("buffered", [True, False])
@@ -200,7 +94,7 @@ def test_no_verb_at_all_prints_the_help(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_help_and_recipes_do_not_import_torch() -> None:
-    """torch takes seconds to import; help must not wait for it."""
+    """Torch takes seconds to import; help must not wait for it."""
     code = (
         "import sys; from reconet.cli import main; main(['--help']); main(['recipes']);"
         "sys.exit('torch' in sys.modules or 'rich' in sys.modules)"

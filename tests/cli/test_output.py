@@ -1,10 +1,13 @@
-"""What verbs print: names as they are, paths in one piece, and one kind of bar."""
+"""What verbs print: names as they are, paths in one piece, and one kind of progress bar."""
+
+import io
 
 import pytest
 import torch
 
-from reconet.cli.output import bar, busy, print_result
-from reconet.cli.tables.results import score_tables, table
+from reconet.cli.output import print_result, show_progress
+from reconet.cli.tables.evaluate import score_tables
+from reconet.cli.tables.table import make_table
 from reconet.evaluation.evaluate import Evaluation
 
 NAMES = ("grass[/x]", "sky [bold]b", ":smile:", "[a]")
@@ -27,7 +30,7 @@ def test_names_that_look_like_markup_are_printed_as_they_are(
     out = capsys.readouterr().out
     for name in (*NAMES, "[whole]"):
         assert name in out
-    print_result({}, [table("a/[b]", ["[c] and more"], [["[/d]"]])], as_json=False)
+    print_result({}, [make_table("a/[b]", ["[c] and more"], [["[/d]"]])], as_json=False)
     out = capsys.readouterr().out
     for name in ("a/[b]", "[c]", "[/d]"):
         assert name in out
@@ -39,26 +42,58 @@ def test_a_long_path_is_not_broken_in_a_pipe(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == f"{path}\n"
 
 
-def test_a_line_beside_a_bar_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_note_beside_a_bar_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     text = f"writing runs/[a]/x/{'long' * 80} ..."
-    with bar("score") as one:
-        one.line(text)
-    with busy("opening [/a]") as tell:
-        tell("reading [/b]")
+    with show_progress("score", "opening [/a]") as progress:
+        progress.note(text)
+        progress.status("reading [/b]")
     assert capsys.readouterr().err == f"{text}\n"
 
 
-def test_where_there_is_no_terminal_a_bar_is_a_line_now_and_then(
+def test_where_there_is_no_terminal_progress_is_a_line_now_and_then(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(range(0, 1000, 6))
     monkeypatch.setattr("reconet.cli.output.time.monotonic", lambda: next(clock))
-    with bar("evaluate") as one:
-        tick = one.count(5)
+    with show_progress("evaluate") as progress:
+        progress.start(5)
         for _ in range(4):
-            tick()
-    said = capsys.readouterr().err.splitlines()
-    assert said == ["evaluate: 1 of 5, about 48 s left", "evaluate: 3 of 5, about 16 s left"]
-    with bar("steps", lines=False) as silent:
-        silent.at(3, 5)
+            progress.advance()
+        progress.start(3, "write")
+        progress.advance()
+        progress.status("b.png")
+        progress.advance()
+    assert capsys.readouterr().err.splitlines() == [
+        "evaluate: 2 of 5, about 18 s left",
+        "evaluate: 4 of 5, about 6 s left",
+        "write: 2 of 3, about 6 s left, b.png",
+    ]
+    with show_progress("steps", lines=False) as silent:
+        silent.start(5)
+        silent.advance(3)
     assert capsys.readouterr().err == ""
+
+
+def test_on_a_terminal_a_count_has_a_bar_and_a_status_without_a_count_disappears(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("COLUMNS", "200")
+    with show_progress("evaluate", "opening [/a]") as progress:
+        progress.start(4)
+        progress.advance(3)
+        progress.status("b.png")
+        progress.advance()
+        progress.start(2, "write")
+    text = screen.getvalue()
+    assert "opening [/a]" in text
+    last = text.split("\x1b[1A")[-1]  # the frame that stays
+    assert "evaluate 4 of 4, b.png" in last
+    assert "write 0 of 2" in last
+    assert "opening" not in last
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True

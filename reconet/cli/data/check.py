@@ -16,7 +16,7 @@ from reconet.cli.arguments import (
 from reconet.cli.output import print_result, show_progress
 
 if TYPE_CHECKING:
-    from reconet.data.check_report import Problem, Report
+    from reconet.data.check_report import CheckReport, DataProblem
     from reconet.data.dataset import Dataset
 
 SplitsOption = Annotated[
@@ -53,12 +53,12 @@ def check(
       reconet data check folder --root /data/mine --set 'data.options.classes=["cell","wall"]'
     """
     from reconet.cli.tables.data import listing_table
-    from reconet.data.check import check as check_splits
+    from reconet.data.check import check_splits
     from reconet.data.images.draw import contact_sheet
 
     splits, absent, broken = _open_splits(dataset, root, settings, split)
     with show_progress("check") as progress:
-        result = check_splits(splits, subset=subset, workers=workers, progress=progress.at)
+        result = check_splits(splits, subset=subset, workers=workers, progress=progress)
     result = replace(result, problems=(*broken, *result.problems), absent=absent)
     if sheet is not None:
         contact_sheet(splits[0], sheet)
@@ -69,7 +69,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _print_summary(result: "Report", sheet: Path | None) -> None:
+def _print_summary(result: "CheckReport", sheet: Path | None) -> None:
     for split, reason in result.absent.items():
         print(f"not there: {split}: {reason}")
     for proposal in result.proposals:
@@ -81,16 +81,16 @@ def _print_summary(result: "Report", sheet: Path | None) -> None:
 
 def _open_splits(
     name: str, root: Path | None, settings: list[str] | None, wanted: list[str] | None
-) -> "tuple[list[Dataset], dict[str, str], list[Problem]]":
+) -> "tuple[list[Dataset], dict[str, str], list[DataProblem]]":
     """Open the splits that are wanted, by default all that are there.
 
     Also return why splits are absent, and problems that concern a split as a whole.
     """
     from reconet.data import DATASETS, open_dataset
     from reconet.data.check import ALL
-    from reconet.data.check_report import Problem
+    from reconet.data.check_report import DataProblem
     from reconet.errors import AbsentError, DataError, pick
-    from reconet.recipes.overrides import apply_overrides
+    from reconet.recipes import apply_overrides
     from reconet.recipes.schema import Data, Recipe, Train
 
     kind = pick(DATASETS, name, "dataset")
@@ -108,5 +108,7 @@ def _open_splits(
     if not found:
         raise next(iter(errors.values()))
     absent = {split: str(e) for split, e in errors.items() if isinstance(e, AbsentError)}
-    broken = [Problem(split=s, name=ALL, text=str(e)) for s, e in errors.items() if s not in absent]
+    broken = [
+        DataProblem(split=s, name=ALL, text=str(e)) for s, e in errors.items() if s not in absent
+    ]
     return found, absent, broken

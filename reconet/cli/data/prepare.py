@@ -38,9 +38,7 @@ def prepare(
     from reconet.data import DATASETS, prepare_dataset
 
     with show_progress("prepare") as progress:
-        prepared = prepare_dataset(
-            dataset, root, source=source, workers=workers, progress=progress.at
-        )
+        prepared = prepare_dataset(dataset, root, source=source, workers=workers, progress=progress)
     official = DATASETS[dataset].info.splits
     if as_json:
         splits = {

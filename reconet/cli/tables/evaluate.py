@@ -4,7 +4,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from reconet.cli.tables.table import make_table
-from reconet.evaluation.benchmarks import LABELS
+from reconet.evaluation.benchmarks import score_labels
 from reconet.evaluation.evaluate import Evaluation
 
 
@@ -14,8 +14,9 @@ def score_tables(result: Evaluation) -> list[RenderableType]:
     title = f"{result.dataset} {result.split}, {result.images} images"
     if result.figures:
         classes = [[name, _percent(iou)] for name, iou in result.iou.items()]
-        known = [key for key in LABELS if key in result.figures]
-        scores = [[LABELS[key], _percent(result.figures[key])] for key in known]
+        labels = score_labels()
+        known = [key for key in labels if key in result.figures]
+        scores = [[labels[key], _percent(result.figures[key])] for key in known]
         parts.append(make_table("IoU of each class", ["class", "%"], classes))
         parts.append(make_table(title, ["score", "%"], scores))
     parts.append(Text(f"protocol: {result.protocol}"))

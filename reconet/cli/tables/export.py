@@ -6,8 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from reconet.cli.tables.table import MIB, make_table
-from reconet.export import Export
-from reconet.export.int8 import Try
+from reconet.export import Attempt, Export
 
 
 def export_tables(result: Export) -> list[RenderableType]:
@@ -30,14 +29,14 @@ def export_tables(result: Export) -> list[RenderableType]:
         title = f"int8, calibrated by {result.calibrated_on}, scored on {result.scored_on or '-'}"
         parts.append(Text("int8 is judged by its mIoU. The differences above have no limit."))
         parts.append(Text(title, style="bold"))
-        parts.append(make_table("", columns, [_try_row(one) for one in result.tries]))
+        parts.append(make_table("", columns, [_attempt_row(one) for one in result.tries]))
     if result.remark:
         parts.append(Text(result.remark))
     return [*parts, Text(result.feed), Text(f"{result.path}: {result.bytes / MIB:.2f} MiB")]
 
 
-def _try_row(one: Try) -> list[str]:
-    """Format a try. The loss is the difference of the two rounded scores."""
+def _attempt_row(one: Attempt) -> list[str]:
+    """Format an attempt at int8. The loss is the difference of the two rounded scores."""
     kept = ", ".join(one.kept) or "nothing"
     if one.before is None or one.after is None:
         return [kept, "-", "-", "-"]

@@ -4,10 +4,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from reconet.cli.tables.table import make_table
-from reconet.inference.folder import Outcome
+from reconet.inference import FolderResult
 
 
-def prediction_tables(outcome: Outcome) -> list[RenderableType]:
+def prediction_tables(outcome: FolderResult) -> list[RenderableType]:
     """Return the counts, and long texts as lines: a narrow table would break them."""
     counts = [str(len(outcome.having(status))) for status in ("done", "skipped", "failed")]
     table = make_table("", ["network", "done", "skipped", "failed"], [])

@@ -8,9 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from reconet.cli.tables.table import make_table, make_text_table
-from reconet.study.result import HEAD, StudyResult, caption, conditions, table_rows
-from reconet.study.study import Plan
-from reconet.study.variants import Study
+from reconet.study import Study, StudyPlan, StudyResult
+from reconet.study.result import COLUMNS, caption, conditions, table_rows
 
 
 def studies_table(studies: Iterable[Study]) -> Table:
@@ -21,7 +20,7 @@ def studies_table(studies: Iterable[Study]) -> Table:
     return table
 
 
-def variants_table(plan: Plan) -> Table:
+def variants_table(plan: StudyPlan) -> Table:
     """Return the variants, with settings quoted for a shell."""
     rows = [
         [v.name, v.about, " ".join(f"--set {shlex.quote(s)}" for s in v.settings)]
@@ -35,6 +34,6 @@ def variants_table(plan: Plan) -> Table:
 def study_tables(result: StudyResult) -> list[RenderableType]:
     """Return the rows, then the conditions that they were measured under."""
     data = result.recipe.data
-    table = make_table(f"{result.study.question} {data.name}", HEAD, table_rows(result))
+    table = make_table(f"{result.study.question} {data.name}", COLUMNS, table_rows(result))
     table.caption = "\n".join(caption(result))
     return [table, *(Text(f"{name}: {value}") for name, value in conditions(result))]
