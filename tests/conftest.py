@@ -1,7 +1,9 @@
+"""Set the same conditions for every test."""
+
 import os
 
-# Some virtual machines announce matrix units (AMX) that they cannot run: bf16 products then die of
-# an illegal instruction. Tests are about results, not speed, and do without. It must be set first.
+# Some virtual machines announce matrix units (AMX) that they cannot run, and bf16 products then die
+# of an illegal instruction. Tests do without them. This must be set before torch is imported.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 import pytest
@@ -10,6 +12,6 @@ import torch
 
 @pytest.fixture(autouse=True)
 def _same_seed_and_one_thread() -> None:
-    """Tests run side by side on few cores, and none may depend on which ran before it."""
+    """Let no test depend on the tests before it, or take more than one core."""
     torch.manual_seed(0)
     torch.set_num_threads(1)

@@ -1,8 +1,9 @@
-"""Breaks a copy of the package on purpose, and says which tests notice.
+"""Break a copy of the package on purpose, and report which tests notice.
 
 Usage: python -m tests.mutants NAME ... Each mutation is applied to a fresh copy of package and
-tests; the tests named beside it are run there, in a forked child, so that torch is imported once.
-Prints "NAME CODE" for each: pytest's exit code, of which 1 means that a test failed, as it should.
+tests. The test named beside it runs there, in a forked child, so that torch is imported once.
+Prints "NAME CODE" for each mutation. CODE is pytest's exit code. 1 means that a test failed, as it
+should.
 """
 
 import os
@@ -20,6 +21,8 @@ ROOT = Path(__file__).parent.parent
 
 
 class Mutation(NamedTuple):
+    """A mistake, and the test that must notice it."""
+
     file: str  # under reconet/
     old: str  # occurs in it once
     new: str
@@ -32,86 +35,89 @@ MUTATIONS = {
         RECO,
         "row_brh.unsqueeze(3) * column_brw.unsqueeze(2)",
         "row_brh.unsqueeze(2) * column_brw.unsqueeze(3)",
-        "models/test_reconet.py::test_reconstruct_equals_the_sum_of_rank_one_tensors",
+        "models/context/test_reconet.py::test_reconstruct_equals_the_sum_of_rank_one_tensors",
     ),
     "rows pooled over rows": Mutation(
         RECO,
         "row_brh=self.row(mean_bch.mean(dim=1))",
         "row_brh=self.row(x_bchw.mean(dim=(1, 2)))",
-        "models/test_reconet.py::test_the_core_equals_the_formula_of_the_paper",
+        "models/context/test_reconet.py::test_the_core_equals_the_formula_of_the_paper",
     ),
     "lambda dropped": Mutation(
         RECO,
         "(channel_brc * weight_r[:, None])",
         "channel_brc",
-        "models/test_reconet.py::test_reconstruct_equals_the_sum_of_rank_one_tensors",
+        "models/context/test_reconet.py::test_reconstruct_equals_the_sum_of_rank_one_tensors",
     ),
     "lambda not normalised": Mutation(
         RECO,
         "self.rank_logits_r.softmax(dim=0)",
         "self.rank_logits_r.sigmoid()",
-        "models/test_reconet.py",
+        "models/context/test_reconet.py",
     ),
     "attention instead of attention times map": Mutation(
         RECO,
         "return x_bchw * reconstruct(self.factors(x_bchw))",
         "return reconstruct(self.factors(x_bchw))",
-        "models/test_reconet.py::test_the_core_equals_the_formula_of_the_paper",
+        "models/context/test_reconet.py::test_the_core_equals_the_formula_of_the_paper",
     ),
     "gates without a sigmoid": Mutation(
         RECO,
         "_resample(self.gate(logits_brn), ",
         "_resample(logits_brn, ",
-        "models/test_reconet.py",
+        "models/context/test_reconet.py",
     ),
     "ranks and positions mixed up": Mutation(
         RECO,
         "self.linear(profile_bn).unflatten(1, (self.rank, -1))",
         "self.linear(profile_bn).unflatten(1, (-1, self.rank)).transpose(1, 2)",
-        "models/test_reconet.py",
+        "models/context/test_reconet.py",
     ),
     "confusion transposed": Mutation(
-        "metrics.py",
+        "evaluation/metrics.py",
         "label_n[scored_n] * num_classes + predicted_n[scored_n]",
         "predicted_n[scored_n] * num_classes + label_n[scored_n]",
-        "test_metrics.py",
+        "evaluation/test_metrics.py",
     ),
     "void scored as the last class": Mutation(
-        "metrics.py",
+        "evaluation/metrics.py",
         "scored_n = (label_n >= 0) & (label_n < num_classes)",
         "label_n = label_n.clamp(max=num_classes - 1)\n    scored_n = label_n >= 0",
-        "test_metrics.py",
+        "evaluation/test_metrics.py",
     ),
     "union without subtracting the hits": Mutation(
-        "metrics.py",
+        "evaluation/metrics.py",
         "(truth_k + predicted_k - hit_k)",
         "(truth_k + predicted_k)",
-        "test_metrics.py",
+        "evaluation/test_metrics.py",
     ),
-    "wrong ignore": Mutation("void.py", "IGNORE = 255", "IGNORE = 254", "test_losses.py"),
+    "wrong ignore": Mutation("types.py", "IGNORE = 255", "IGNORE = 254", "models/test_losses.py"),
     "mean over all pixels, void too": Mutation(
-        "losses.py",
+        "models/losses.py",
         "return (label_bhw != IGNORE).sum()",
         "return (label_bhw >= 0).sum()",
-        "test_losses.py",
+        "models/test_losses.py",
     ),
     "auxiliary loss not weighted": Mutation(
-        "losses.py", "total = total + aux_weight * aux", "total = total + aux", "test_losses.py"
+        "models/losses.py",
+        "total = total + aux_weight * aux",
+        "total = total + aux",
+        "models/test_losses.py",
     ),
     "rate decays from the end": Mutation(
-        "schedule.py", "1.0 - step / steps", "step / steps", "test_schedule.py"
+        "engine/optim.py", "1.0 - step / steps", "step / steps", "engine/test_optim.py"
     ),
     "head as slow as the backbone": Mutation(
         "engine/optim.py",
         'lr * group["lr_factor"]',
         "lr",
-        "engine/test_train.py::test_fresh_layers_learn_faster_and_the_rate_decays",
+        "engine/test_optim.py::test_fresh_layers_learn_faster_and_the_rate_decays",
     ),
     "running mean turned round": Mutation(
         "engine/optim.py",
         "1 - self.decay",
         "self.decay",
-        "engine/test_train.py::test_the_running_mean_of_the_weights_follows_its_formula",
+        "engine/test_optim.py::test_the_running_mean_of_the_weights_follows_its_formula",
     ),
     "image mirrored, label not": Mutation(
         "data/transforms.py",
@@ -126,34 +132,34 @@ MUTATIONS = {
         "data/test_transforms.py",
     ),
     "last window not pulled back": Mutation(
-        "protocol.py",
+        "inference/protocol.py",
         "(*range(0, length - crop, stride), max(0, length - crop))",
         "tuple(range(0, max(1, length - crop), stride))",
-        "test_inference.py::test_windows_cover_every_pixel_and_stay_inside",
+        "inference/test_windows.py::test_windows_cover_every_pixel_and_stay_inside",
     ),
     "mirror image not turned back": Mutation(
-        "inference.py",
+        "inference/windows.py",
         "(column_wj.flip(1) if mirrored else column_wj)",
         "column_wj",
-        "test_inference.py",
+        "inference/test_windows.py",
     ),
     "labels of a file taken as classes": Mutation(
         "data/labels.py",
         "if (label_hw == ILLEGAL).any():",
         "if False:",
-        "data/test_folder.py",
+        "data/sets/test_folder.py",
     ),
     "batch norm of each process alone": Mutation(
-        "engine/distributed.py",
+        "engine/sync_batchnorm.py",
         "dist.all_reduce(value)\n        return value",
         "return value",
-        "engine/test_distributed.py",
+        "engine/test_sync_batchnorm.py",
     ),
 }
 
 
-def spoil(folder: Path, mutation: Mutation) -> None:
-    """A copy of the repository with one thing wrong in it."""
+def copy_with_mistake(folder: Path, mutation: Mutation) -> None:
+    """Copy the repository to `folder`, with one mistake in it."""
     for name in ("reconet", "tests", "docs"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", folder)
@@ -163,7 +169,7 @@ def spoil(folder: Path, mutation: Mutation) -> None:
     path.write_text(text.replace(mutation.old, mutation.new))
 
 
-def outcome(folder: Path, test: str) -> int:
+def run_test(folder: Path, test: str) -> int:
     pid = os.fork()
     if pid == 0:
         os.chdir(folder)
@@ -180,8 +186,8 @@ def outcome(folder: Path, test: str) -> int:
 def main(names: list[str]) -> None:
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
-            spoil(Path(folder), MUTATIONS[name])
-            print(name, outcome(Path(folder), MUTATIONS[name].test), flush=True)
+            copy_with_mistake(Path(folder), MUTATIONS[name])
+            print(name, run_test(Path(folder), MUTATIONS[name].test), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Pages as a test looks at them, and a name that would like to be markup."""
+"""Read HTML pages in tests, and a name that tries to be markup."""
 
 from html.parser import HTMLParser
 
@@ -7,7 +7,7 @@ EMPTY = {"br", "circle", "img", "line", "meta", "path", "polyline", "rect"}
 
 
 class Page(HTMLParser):
-    """Balanced tags, or an assertion; remembers what it saw."""
+    """A parsed page. Tags that are not balanced fail an assertion."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

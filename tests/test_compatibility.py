@@ -1,7 +1,7 @@
-"""Files that a release has written are read by every later one.
+"""Every release reads the files of earlier ones.
 
-tests/files holds them as they were written: a network, its training state, and what the network
-said of an image then. They are never written anew; a new format gets new files beside them.
+tests/files holds files as a release wrote them: a network, its training state, and its logits for
+one image. They are never written again. A new format gets new files beside them.
 """
 
 import json
@@ -18,15 +18,15 @@ from reconet.engine.run import run_training
 from reconet.engine.setup import make_state
 from reconet.models.trained import load_trained
 from reconet.recipes.storage import read_recipe
-from reconet.system.distributed import World
+from reconet.system.distributed import Processes
 
 FILES = Path(__file__).parent / "files"
 RELEASES = sorted(path.name for path in FILES.iterdir())
-WORLD = World(rank=0, size=1, device=torch.device("cpu"))
+ALONE = Processes.single(torch.device("cpu"))
 
 
 def image() -> torch.Tensor:
-    """Not square, and made without a generator that another version might change."""
+    """Make an image that is not square, without a generator that a later version might change."""
     n = torch.arange(3 * 48 * 72)
     return (n * n % 251).view(1, 3, 48, 72).byte()
 
@@ -36,7 +36,7 @@ def test_there_is_a_release() -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_network_of_an_old_release_says_what_it_said(release: str) -> None:
+def test_a_network_of_an_old_release_gives_the_same_logits(release: str) -> None:
     trained = load_trained(FILES / release)
     expected = json.loads((FILES / release / "expected.json").read_text())
     with torch.no_grad():
@@ -49,22 +49,22 @@ def test_a_network_of_an_old_release_says_what_it_said(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_training_of_an_old_release_goes_on(release: str, tmp_path: Path) -> None:
+def test_a_training_of_an_old_release_resumes(release: str, tmp_path: Path) -> None:
     shutil.copytree(FILES / release, tmp_path / "run")
     recipe = read_recipe(tmp_path / "run" / "recipe.json")
     trained = load_trained(FILES / release)
-    state = make_state(recipe, len(trained.info.classes), WORLD, fresh=False)
-    progress = load_last(tmp_path / "run" / "last.pt", state)
+    state = make_state(recipe, len(trained.info.classes), ALONE, fresh=False)
+    log_state = load_last(tmp_path / "run" / "last.pt", state)
     assert state.step == trained.info.step
-    assert progress.best_score == pytest.approx(trained.info.score["miou"])
+    assert log_state.best_score == pytest.approx(trained.info.score["miou"])
     assert run_weights(tmp_path / "run" / "last.pt").keys() == trained.model.state_dict().keys()
     (tmp_path / "run" / "expected.json").unlink()
-    outcome = run_training(recipe, tmp_path / "run", resume=True, device="cpu")
-    assert outcome.step > trained.info.step
-    assert outcome.finished
+    result = run_training(recipe, tmp_path / "run", resume=True, device="cpu")
+    assert result.step > trained.info.step
+    assert result.finished
 
 
-def test_the_torch_in_use_is_one_that_we_say_we_support() -> None:
+def test_the_torch_in_use_is_one_that_is_supported() -> None:
     wanted = [Requirement(text) for text in requires("reconet") or []]
     torch_range = next(one.specifier for one in wanted if one.name == "torch")
     assert torch_range.contains(torch.__version__.split("+")[0])

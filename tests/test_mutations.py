@@ -1,4 +1,4 @@
-"""The tests of the core mathematics can fail: each known mistake, put in on purpose, is caught."""
+"""The tests of the core mathematics can fail: they catch every known mistake."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.launch import ENVIRONMENT
+from tests.launch import ENVIRONMENT
 from tests.mutants import MUTATIONS
 
 ROOT = Path(__file__).parent.parent
@@ -28,7 +28,7 @@ def caught(names: list[str]) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_what_a_mutation_changes_is_there(name: str) -> None:
+def test_a_mutation_fits_the_code(name: str) -> None:
     mutation = MUTATIONS[name]
     text = (ROOT / "reconet" / mutation.file).read_text()
     assert text.count(mutation.old) == 1

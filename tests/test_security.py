@@ -1,4 +1,4 @@
-"""Strangers' files: nothing in them is run, or written elsewhere, or fills the memory."""
+"""Nothing in a file of a stranger is run, written elsewhere, or fills the memory."""
 
 import ast
 import json
@@ -19,22 +19,22 @@ from safetensors.torch import save_file
 
 from reconet.cli import main
 from reconet.data.images.read import read_image, read_mat
-from reconet.data.prepare.coco import plan_coco
 from reconet.data.prepare.instances import Drawing
+from reconet.data.sets.coco import plan_coco
 from reconet.engine.checkpoint import run_weights
 from reconet.errors import CheckpointError, DataError
 from reconet.models.trained import load_trained
 from reconet.recipes import find_recipe
 from reconet.recipes.overrides import override
 from reconet.recipes.storage import dump_recipe
-from tests.engine.launch import ENVIRONMENT
+from tests.launch import ENVIRONMENT
 
 PACKAGE = Path(__file__).parent.parent / "reconet"
 TINY = ["--set=train.steps=1", "--set=train.batch=2", "--device=cpu"]
 
 
 class Evil:
-    """Runs a command when a careless reader unpickles it."""
+    """An object that runs a command when a careless reader unpickles it."""
 
     def __init__(self, proof: Path) -> None:
         self.proof = proof
@@ -44,7 +44,7 @@ class Evil:
 
 
 def evil_files(folder: Path) -> dict[str, Path]:
-    """Pickles that run a command: as torch.save writes them today, as it once did, and bare."""
+    """Write pickles that run a command: by torch.save, by its old format, and bare."""
     proof, files = folder / "owned", {}
     ways: dict[str, Callable[[Path], object]] = {
         "zip": lambda path: torch.save({"format": 1, "model": Evil(proof)}, path),
@@ -59,8 +59,8 @@ def evil_files(folder: Path) -> dict[str, Path]:
     return files
 
 
-def say(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """Run a command that must fail in one line; return the line."""
+def fail_in_one_line(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Run a command that must fail, and return its one line of error."""
     assert main(words) == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 1, err
@@ -74,11 +74,11 @@ def test_a_malicious_checkpoint_is_refused_by_every_door_and_runs_nothing(
     evil = evil_files(tmp_path)[kind]
     out = tmp_path / "run"
     train = ["train", "scenes/tiny", f"--out={out}", *TINY]
-    say(capsys, *train, f"--set=train.init_from={evil}")
-    say(capsys, *train, f"--set=model.weights={evil}")
-    say(capsys, "evaluate", str(evil), "--device=cpu")
+    fail_in_one_line(capsys, *train, f"--set=train.init_from={evil}")
+    fail_in_one_line(capsys, *train, f"--set=model.weights={evil}")
+    fail_in_one_line(capsys, "evaluate", str(evil), "--device=cpu")
     (out / "last.pt").write_bytes(evil.read_bytes())
-    say(capsys, *train, "--resume")
+    fail_in_one_line(capsys, *train, "--resume")
     assert not (tmp_path / "owned").exists()
     careless = f"import torch; torch.load({str(evil)!r}, weights_only=False)"
     words = [sys.executable, "-c", careless]
@@ -91,7 +91,7 @@ def calls(path: Path) -> list[ast.Call]:
 
 
 def test_nothing_in_the_package_reads_pickles_or_runs_text() -> None:
-    """Each torch.load says weights_only=True, and the names that run data are not called at all."""
+    # Each torch.load has weights_only=True, and functions that run data are not called at all.
     forbidden = {"eval", "exec", "pickle.load", "pickle.loads", "yaml.load", "marshal.loads"}
     loads = 0
     for path in PACKAGE.rglob("*.py"):
@@ -162,7 +162,7 @@ def test_metadata_of_strangers_is_checked(
     changes: dict[str, str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = trained_file(tmp_path / "a.safetensors", **changes)
-    assert message in say(capsys, "evaluate", str(path), "--device=cpu")
+    assert message in fail_in_one_line(capsys, "evaluate", str(path), "--device=cpu")
 
 
 def test_a_small_file_cannot_ask_for_a_huge_network(tmp_path: Path) -> None:
@@ -175,8 +175,7 @@ def test_a_small_file_cannot_ask_for_a_huge_network(tmp_path: Path) -> None:
 
 
 def test_a_mat_bomb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
-    """A matrix of 20,000 x 20,000 zeros in 400 kB."""
-    side = 20_000
+    side = 20_000  # a matrix of 20,000 x 20,000 zeros in 400 kB
     name, dims = b"S", np.array([side, side], "<i4").tobytes()
     flags = np.array([6, 8, 9, 0], "<u4").tobytes()  # class uint8
     head = flags + np.array([5, 8], "<u4").tobytes() + dims
@@ -194,7 +193,7 @@ def test_a_mat_bomb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
         read_mat(path, "S")
 
 
-def test_a_pipe_in_place_of_a_image_does_not_wait_for_ever(tmp_path: Path) -> None:
+def test_a_pipe_in_place_of_an_image_does_not_wait_for_ever(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.jpg")
     with pytest.raises(DataError, match="no ordinary file"):
         read_image(tmp_path / "a.jpg")
@@ -238,10 +237,10 @@ def test_absurd_settings_are_refused_in_one_line(
     settings: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words: list[Any] = [f"--set={setting}" for setting in settings]
-    say(capsys, "train", "scenes/tiny", f"--out={tmp_path / 'run'}", *TINY, *words)
+    fail_in_one_line(capsys, "train", "scenes/tiny", f"--out={tmp_path / 'run'}", *TINY, *words)
 
 
 def test_a_size_of_thousands_of_digits_is_refused_in_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert "--size takes" in say(capsys, "cost", "--size", "9" * 5000)
+    assert "--size takes" in fail_in_one_line(capsys, "cost", "--size", "9" * 5000)

@@ -1,8 +1,8 @@
-"""Reads mutated files, in a process with little memory, and tells what was not as promised.
+"""Read damaged files in a process with little memory, and print each broken promise.
 
-Usage: python -m tests.fuzz.child KIND,KIND... SEED COUNT. Every mutation is a function of (seed,
-number), so that a finding can be looked at again. A reader may succeed or raise a ReconetError of
-one line; everything else is printed, and so is a file that takes very long.
+Usage: python -m tests.fuzz.child KIND,KIND... SEED COUNT. The damage is a function of (seed,
+number), so that a finding can be repeated. A reader may succeed or raise a ReconetError of one
+line. Everything else is printed, and so is a file that takes very long.
 """
 
 import atexit
@@ -23,22 +23,19 @@ import torch
 from PIL import Image
 from safetensors.torch import save as safetensors_bytes
 
-from reconet.data.images.read import ORIENTATION, read_image, read_index, read_mat, read_upright
+from reconet.data.images.read import ORIENTATION, read_image, read_mask, read_mat, read_upright
 from reconet.data.labels import LabelReader, in_order
 from reconet.data.prepare.instances import read_json
 from reconet.engine.checkpoint import run_weights
-from reconet.engine.rundir import read_log
+from reconet.engine.run_directory import read_log
 from reconet.errors import ReconetError
 from reconet.export import export
-from reconet.inference.backends import open_file
-from reconet.models.network_info import NetworkInfo
-from reconet.models.segmenter import build_model
-from reconet.models.trained import TrainedNetwork, load_trained, save_trained
+from reconet.inference.backends import open_exported
+from reconet.models.trained import load_trained, save_trained
 from reconet.models.weights import read_tensors
-from reconet.recipes import find_recipe
-from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
 from reconet.recipes.storage import dump_recipe, read_recipe
+from tests.factories import tiny_network, tiny_recipe
 
 MEMORY = 4 * 2**30  # of addresses: torch alone takes more than one
 SECONDS = 20
@@ -55,7 +52,7 @@ def encoded(image: Image.Image, form: str) -> bytes:
 
 
 def photo() -> bytes:
-    """A JPEG as cameras make it, to be turned."""
+    """Make a JPEG that is to be turned, as cameras write it."""
     exif = Image.Exif()
     exif[ORIENTATION] = 6
     file = io.BytesIO()
@@ -77,27 +74,15 @@ def saved(content: object) -> bytes:
     return file.getvalue()
 
 
-def small() -> Recipe:
-    changes = ["model.width=0.125", "model.rank=2", "model.aux=false", "data.crop=64"]
-    return apply_overrides(find_recipe("scenes/tiny"), changes)
+def small_recipe() -> Recipe:
+    return tiny_recipe("model.rank=2", "model.aux=false")
 
 
 def trained() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "best.safetensors"
-        save_trained(
-            path,
-            TrainedNetwork(
-                model=build_model(small(), 2),
-                info=NetworkInfo(
-                    recipe=small(),
-                    classes=("a", "b"),
-                    palette=((0, 0, 0), (9, 9, 9)),
-                    step=1,
-                    score={"miou": 0.5},
-                ),
-            ),
-        )
+        palette = ((0, 0, 0), (9, 9, 9))
+        save_trained(path, tiny_network(small_recipe(), classes=("a", "b"), palette=palette))
         return path.read_bytes()
 
 
@@ -132,17 +117,17 @@ def exported(form: str, suffix: str) -> Path:
 
 
 def run_onnx(path: Path) -> object:
-    return open_file(path)(BATCH)
+    return open_exported(path)(BATCH)
 
 
 def run_openvino(path: Path) -> object:
-    """Its weights are in a second file, which is whole."""
+    """Run a damaged OpenVINO file. Its weights are in a second file, which is not damaged."""
     shutil.copy(exported("openvino", ".xml").with_suffix(".bin"), path.with_suffix(".bin"))
-    return open_file(path)(BATCH)
+    return open_exported(path)(BATCH)
 
 
 def into_run(read: Callable[[Path], object]) -> Callable[[Path], object]:
-    """A reader of a run directory, given its log."""
+    """Make a reader of a run directory from a reader of its log."""
 
     def reader(path: Path) -> object:
         return read(path.rename(path.with_name("log.jsonl")).parent)
@@ -159,9 +144,9 @@ KINDS: dict[str, tuple[Callable[[], bytes], str, Callable[[Path], object]]] = {
     "webp": (lambda: encoded(IMAGE, "WEBP"), ".webp", read_image),
     "gif": (lambda: encoded(IMAGE, "GIF"), ".gif", read_image),
     "bmp": (lambda: encoded(IMAGE, "BMP"), ".bmp", read_image),
-    "mask": (lambda: encoded(MASK, "PNG"), ".png", LabelReader(in_order(5), read_index)),
+    "mask": (lambda: encoded(MASK, "PNG"), ".png", LabelReader(in_order(5), read_mask)),
     "mat": (mat, ".mat", lambda path: read_mat(path, "S")),
-    "recipe": (lambda: dump_recipe(small()).encode(), ".json", read_recipe),
+    "recipe": (lambda: dump_recipe(small_recipe()).encode(), ".json", read_recipe),
     "coco": (coco_json, ".json", lambda path: read_json(path, "images", "annotations")),
     "log": (log_lines, ".jsonl", into_run(read_log)),
     "safetensors": (lambda: safetensors_bytes(tensors()), ".safetensors", read_tensors),
@@ -175,9 +160,10 @@ EXTREMES = [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 2**6
 
 
 def mutate(good: bytes, rng: np.random.Generator) -> bytes:
-    """One to four of: flip a bit, cut, insert, repeat a part, put an extreme number somewhere.
+    """Damage a file once to four times.
 
-    Half of them fall into the first 512 bytes, where formats keep their lengths and types.
+    Flip a bit, cut, insert, repeat a part, or write an extreme number. Half of the damage falls
+    into the first 512 bytes, where formats keep their lengths and types.
     """
     data = bytearray(good)
     for _ in range(int(rng.integers(1, 5))):
@@ -203,8 +189,8 @@ def mutate(good: bytes, rng: np.random.Generator) -> bytes:
     return bytes(data)
 
 
-def verdict(read: Callable[[Path], object], path: Path) -> str | None:
-    """What is wrong with how a file was read, if anything is."""
+def find_problem(read: Callable[[Path], object], path: Path) -> str | None:
+    """Return what is wrong with how a file was read, or None."""
     start = time.monotonic()
     try:
         read(path)
@@ -227,7 +213,7 @@ def main(kind: str, seed: int, count: int) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"file{suffix}"
             path.write_bytes(mutate(good, rng) if number else good)
-            wrong = verdict(read, path)
+            wrong = find_problem(read, path)
         if wrong:
             print(f"{kind} {seed} {number}: {wrong}")
         accepted += wrong is None

@@ -1,12 +1,12 @@
-"""Some (slow: ten thousand) damaged files of every kind: read, or refused in one line."""
+"""Damaged files of every kind are read, or refused in one line. The slow tests try 700 of each."""
 
 import subprocess
 import sys
 
 import pytest
 
-from tests.engine.launch import ENVIRONMENT
 from tests.fuzz.child import KINDS
+from tests.launch import ENVIRONMENT
 
 FAST, SLOW = 12, 700  # of each of 18 kinds
 

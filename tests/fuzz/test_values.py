@@ -1,4 +1,4 @@
-"""Any value that a person or a stranger's file can give: accepted, or refused in one line."""
+"""Any value in a file or on the command line is accepted, or refused in one line."""
 
 import json
 import tempfile
@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconet.data.dataset import Sample
-from reconet.data.images.read import write_index
+from reconet.data.images.write import write_mask
 from reconet.data.options import read_options
 from reconet.data.sets.folder_masks import FolderOptions, mask_reader
-from reconet.data.transforms import Geometry, augment
+from reconet.data.transforms import Augmentation, augment
 from reconet.errors import ReconetError
-from reconet.inference.protocol import Protocol, at_scale
+from reconet.inference.protocol import Protocol, window_grid
 from reconet.recipes import find_recipe
 from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import list_settings
@@ -91,7 +91,7 @@ def test_options_of_a_folder_are_read_or_refused(options: dict[str, object]) -> 
 def test_a_label_map_means_what_it_says_and_nothing_else_passes(
     meanings: dict[int, object], numbers: list[int]
 ) -> None:
-    """Against the obvious loop over pixels."""
+    # The expected labels come from the obvious loop over pixels.
     written = {str(number): meaning for number, meaning in meanings.items()}
     options = read_options(FolderOptions, {"classes": ["a", "b"], "label_map": written})
     known = {"a": 0, "b": 1, "ignore": IGNORE, 0: 0, 1: 1, 255: IGNORE}
@@ -100,7 +100,7 @@ def test_a_label_map_means_what_it_says_and_nothing_else_passes(
     label_hw = np.empty(0, np.uint8)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.png"
-        write_index(path, np.array([numbers], np.uint8), tuple((n, n, n) for n in range(256)))
+        write_mask(path, np.array([numbers], np.uint8), tuple((n, n, n) for n in range(256)))
         try:
             label_hw = mask_reader(options)(path)
         except ReconetError as error:
@@ -129,7 +129,7 @@ def test_windows_of_any_protocol_see_every_pixel_and_no_more_than_the_image(
         TINY.eval.model_copy(update={"mode": mode, "relative_to": relative_to}),
         TINY.data.model_copy(update={"crop": crop, "base_size": base_size}),
     )
-    for axis in at_scale(size, scale, protocol):
+    for axis in window_grid(size, scale, protocol):
         share_n = axis.share()
         assert share_n.isfinite().all(), "a pixel that no window sees"
         assert all(0 <= start < max(1, axis.scaled) for start in axis.starts)
@@ -144,7 +144,7 @@ def test_windows_of_any_protocol_see_every_pixel_and_no_more_than_the_image(
     seed=st.integers(0, 2**32),
 )
 @settings(max_examples=100, deadline=None)
-def test_any_geometry_cuts_a_crop_with_labels_that_the_image_had(
+def test_any_augmentation_cuts_a_crop_with_labels_that_the_image_had(
     size: tuple[int, int],
     crop: tuple[int, int],
     base_size: int,
@@ -154,8 +154,9 @@ def test_any_geometry_cuts_a_crop_with_labels_that_the_image_had(
     rng = np.random.default_rng(seed)
     label_hw = rng.integers(3, 6, size, np.uint8)
     sample = Sample("a", np.full((*size, 3), 7, np.uint8), label_hw)
-    geometry = Geometry(crop=crop, base_size=base_size, scale=(min(ends), max(ends)), flip=True)
-    cut = augment(sample, geometry, rng)
+    scale = min(ends), max(ends)
+    augmentation = Augmentation(crop=crop, base_size=base_size, scale=scale, flip=True)
+    cut = augment(sample, augmentation, rng)
     assert cut.image_hwc.shape == (*crop, 3)
     assert set(np.unique(cut.label_hw)) <= set(np.unique(label_hw)) | {IGNORE}
     inside_hw = cut.label_hw != IGNORE

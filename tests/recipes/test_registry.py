@@ -1,0 +1,76 @@
+"""The recipes of the paper, and how they are found."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from reconet.errors import RecipeError
+from reconet.models.segmenter import build_model
+from reconet.recipes import RECIPES, find_recipe, write_recipe
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_every_recipe_survives_being_written_and_read(name: str, tmp_path: Path) -> None:
+    write_recipe(find_recipe(name), tmp_path / "recipe.json")
+    assert find_recipe(str(tmp_path / "recipe.json")) == find_recipe(name)
+    assert find_recipe(str(tmp_path)) == find_recipe(name)  # a run directory
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_every_recipe_builds_its_network(name: str) -> None:
+    with torch.device("meta"):
+        model = build_model(find_recipe(name), num_classes=21, pretrained=False)
+    assert model.num_classes == 21
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_every_recipe_says_in_one_line_what_it_is(name: str) -> None:
+    description = RECIPES[name].__doc__
+    assert description
+    assert "\n" not in description
+
+
+def test_a_missing_recipe_file_and_a_mistyped_name_get_different_errors() -> None:
+    with pytest.raises(RecipeError, match=r"no recipe file lost\.json"):
+        find_recipe("lost.json")
+    with pytest.raises(RecipeError, match=r"Did you mean 'voc12/reconet_r101'\?"):
+        find_recipe("voc12/reconet_101")
+
+
+# Base learning rate, epochs or steps, batch, crop, weight decay, training split: section 4.1 and
+# the appendix of the paper.
+PAPER = {
+    "voc12/reconet_r50": (0.001, 80, 16, (512, 512), 1e-4, "trainaug"),
+    "voc12/reconet_r101": (0.001, 80, 16, (512, 512), 1e-4, "trainaug"),
+    "voc12/reconet_r101_finetune": (1e-5, 50, 16, (512, 512), 1e-4, "train"),
+    "voc12/reconet_r101_trainval": (1e-5, 50, 16, (512, 512), 1e-4, "trainval"),
+    "voc12/reconet_r152": (0.001, 80, 16, (512, 512), 1e-4, "trainaug"),
+    "voc12/reconet_r152_trainval": (1e-5, 50, 16, (512, 512), 1e-4, "trainval"),
+    "coco/reconet_r101": (0.004, 30, 16, (512, 512), 1e-4, "train"),
+    "coco/reconet_r152": (0.004, 30, 16, (512, 512), 1e-4, "train"),
+    "pcontext/reconet_r101": (0.001, 80, 16, (512, 512), 1e-4, "train"),
+    "cocostuff/reconet_r101": (0.001, 180, 16, (512, 512), 1e-4, "train"),
+    "ade20k/reconet_r50": (0.01, 120, 16, (512, 512), 1e-4, "train"),
+    "ade20k/reconet_r101": (0.01, 120, 16, (512, 512), 1e-4, "train"),
+    "siftflow/reconet_r101": (0.0025, 80, 16, (512, 512), 1e-4, "train"),
+    "cityscapes/reconet_r50": (0.01, 40_000, 8, (512, 1024), 5e-4, "train"),
+    "cityscapes/reconet_r101": (0.01, 40_000, 8, (512, 1024), 5e-4, "train"),
+    "cityscapes/reconet_r101_test": (0.01, 100_000, 8, (512, 1024), 5e-4, "trainval"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(set(RECIPES) | set(PAPER)))
+def test_the_paper_recipes_carry_the_paper_settings(name: str) -> None:
+    if name.startswith(("scenes/", "folder/")):
+        assert name not in PAPER
+        return
+    r = find_recipe(name)
+    length = r.train.epochs or r.train.steps
+    found = (r.optim.lr, length, r.train.batch, r.data.crop, r.optim.weight_decay)
+    assert (*found, r.data.train_split) == PAPER[name]
+    assert (r.optim.momentum, r.optim.power, r.optim.head_lr_factor) == (0.9, 0.9, 10.0)
+    assert (r.data.scale, r.data.flip, r.loss.aux_weight) == ((0.5, 2.0), True, 0.2)
+    assert name.endswith(("r50", "r101", "r152", "finetune", "trainval", "test"))
+    assert r.model.backbone.removeprefix("resnet") in name
+    assert (r.model.weights, r.model.stem, r.model.context) == ("imagenet", "deep", "reconet")
