@@ -9,9 +9,9 @@ People write the text around the marks.
 import re
 from pathlib import Path
 
-from reconet.study.page import markdown
-from reconet.study.plots import save
-from reconet.study.study import open_study
+from reconet.study import open_study
+from reconet.study.page import render_markdown
+from reconet.study.plots import save_figures
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "studies.md"
@@ -33,8 +33,8 @@ def _part(match: re.Match[str], root: Path) -> str:
     directory = root / match[2]
     if (directory / "study.json").is_file():
         result = open_study(directory)
-        images = save(result, root / "docs" / "studies" / directory.name)
-        return f"{match[1]}\n{markdown(result, images, root / 'docs')}\n{match[4]}"
+        images = save_figures(result, root / "docs" / "studies" / directory.name)
+        return f"{match[1]}\n{render_markdown(result, images, root / 'docs')}\n{match[4]}"
     before = match[3].strip()
     if before and not before.startswith(NOT_YET):
         return match[0]

@@ -1,12 +1,29 @@
-"""The paper's evidence as one command: a grid of variants and seeds on any recipe, with intervals.
+"""Repeat the paper's comparisons: train variants of a recipe with several seeds, with intervals.
 
-grids.py      which variants a study has: tables
-stats.py      means, intervals, paired differences: pure
-paper.py      the paper's numbers for the same questions
-spectrum.py   how many ranks an attention uses
-cell.py       one training, scored: what a child process does
-grid.py       all of them, side by side, resumable
-run.py        a study from its plan to its report
-result.py     what they came to, as rows
-plots.py, page.py   the same as images, as one HTML file, as Markdown
+study.py          a study from its plan to its report
+variants.py       the studies and their variants, as tables
+trial.py          one trial (one variant, one seed) and its files
+run_trial.py      train and score one trial, in a process of its own
+scheduler.py      run trials side by side
+study_file.py     study.json, which says what a directory was made with
+result.py         the results as rows, with means and intervals over seeds
+stats.py          means, intervals, paired differences
+spectrum.py       how many ranks an attention uses
+paper_scores.py   the paper's scores for the same questions
+plots.py, page.py the results as figures, as one HTML file and as Markdown
 """
+
+from reconet.study.result import StudyResult
+from reconet.study.study import StudyPlan, default_jobs, make_plan, open_study, run_study
+from reconet.study.variants import STUDIES, Study
+
+__all__ = [
+    "STUDIES",
+    "Study",
+    "StudyPlan",
+    "StudyResult",
+    "default_jobs",
+    "make_plan",
+    "open_study",
+    "run_study",
+]

@@ -1,33 +1,25 @@
-"""A study as one HTML file that asks nobody for anything, and as Markdown for documents."""
+"""Write a study as one HTML file that loads nothing from elsewhere, and as Markdown."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from reconet.recipes.storage import without_paths
-from reconet.report.markup import image, note, section, table, tag
-from reconet.report.style import page
-from reconet.study.plots import figures, png
-from reconet.study.result import (
-    HEAD,
-    StudyResult,
-    caption,
-    conditions,
-    table_rows,
-)
-from reconet.study.spectrum import Spectrum
+from reconet.report.html import embedded_image, html_page, note, section, table, tag
+from reconet.study.plots import draw_figures, encode_png
+from reconet.study.result import COLUMNS, StudyResult, caption, conditions, table_rows
+from reconet.study.spectrum import PARTS, Spectrum
 from reconet.system.files import write_text
-from reconet.system.paths import short_words
+from reconet.system.paths import short_paths_in_text
 from reconet.system.run_files import REPORT
 
-ABOUT = {
+FIGURE_TITLES = {
     "scores": "Scores over seeds",
     "training": "Over training, means over seeds",
     "spectrum": "Ranks that the attention uses, against the ranks that it has",
     "cost": "Score against cost",
 }
-PARTS = ("lambda", "channel", "row", "column")
-SPECTRUM_HEAD = (
+SPECTRUM_COLUMNS = (
     "variant",
     *(f"effective, {part}" for part in PARTS),
     *(f"for 90 %, {part}" for part in PARTS),
@@ -35,63 +27,66 @@ SPECTRUM_HEAD = (
 )
 
 
-def write_page(result: StudyResult) -> Path:
-    path = result.out / REPORT
-    write_text(path, html(result))
-    return path
+def write_page(result: StudyResult) -> None:
+    """Write report.html into the directory of the study."""
+    write_text(result.out / REPORT, render_html(result))
 
 
-def html(result: StudyResult) -> str:
+def render_html(result: StudyResult) -> str:
+    """Return the report as one HTML page."""
     title = f"Study: {result.study.name}"
     parts = [tag("h1", title), tag("p", result.study.question, class_="lead")]
     if result.missing:
-        parts.append(note("Not everything is there. " + _missing(result)))
-    parts.append(section("Variants", table(("variant", "what it is"), _abouts(result))))
-    rows = table(HEAD, table_rows(result))
+        parts.append(note("Some trials are missing. " + _missing(result)))
+    abouts = [(row.variant, row.about) for row in result.rows]
+    parts.append(section("Variants", table(("variant", "what it is"), abouts)))
+    rows = table(COLUMNS, table_rows(result))
     parts.append(section("Results", rows, *(tag("p", line) for line in caption(result))))
-    for name, figure in figures(result).items():
-        shown = image(png(figure), ABOUT[name], style="max-width:100%;height:auto")
-        parts.append(section(ABOUT[name], shown))
+    for name, figure in draw_figures(result).items():
+        title_, style = FIGURE_TITLES[name], "max-width:100%;height:auto"
+        parts.append(section(title_, embedded_image(encode_png(figure), title_, style=style)))
     spectrum_table = spectrum_rows(result)
     if spectrum_table:
-        parts.append(section("Ranks in use", table(SPECTRUM_HEAD, spectrum_table)))
+        parts.append(section("Ranks in use", table(SPECTRUM_COLUMNS, spectrum_table)))
     parts.append(section("Conditions", table(("what", "value"), conditions(result))))
     recipe = json.dumps(without_paths(result.recipe).model_dump(mode="json"), indent=2)
     parts.append(tag("details", tag("summary", "the recipe"), tag("pre", recipe)))
-    return page(f"{title} - reconet", *parts)
+    return html_page(f"{title} - reconet", *parts)
 
 
-def markdown(result: StudyResult, images: Sequence[Path] = (), beside: Path | None = None) -> str:
-    """A table and its conditions, with links to images relative to `beside`."""
-    lines = _markdown_table(HEAD, table_rows(result))
+def render_markdown(
+    result: StudyResult, images: Sequence[Path] = (), beside: Path | None = None
+) -> str:
+    """Return the table and its conditions, with links to images relative to `beside`."""
+    lines = _markdown_table(COLUMNS, table_rows(result))
     lines += ["", *(f"{line}." for line in caption(result)), ""]
     lines += [f"- {name}: {value}" for name, value in conditions(result)]
     if result.missing:
-        lines += ["", f"Not everything is there: {_missing(result)}."]
+        lines += ["", f"Some trials are missing: {_missing(result)}."]
     if result.study.name == "rank" and spectrum_rows(result):
-        lines += ["", *_markdown_table(SPECTRUM_HEAD, spectrum_rows(result))]
+        lines += ["", *_markdown_table(SPECTRUM_COLUMNS, spectrum_rows(result))]
     for path in images:
-        name = ABOUT[path.stem.rpartition("-")[2]]
-        shown = path if beside is None else path.relative_to(beside)
-        lines += ["", f"![{name}]({shown.as_posix()})"]
+        name = FIGURE_TITLES[path.stem.rpartition("-")[2]]
+        link = path if beside is None else path.relative_to(beside)
+        lines += ["", f"![{name}]({link.as_posix()})"]
     return "\n".join(lines) + "\n"
 
 
 def spectrum_rows(result: StudyResult) -> list[list[str]]:
-    """Means over seeds, for the variants that have a tensor reconstruction."""
+    """Return means over seeds, for the variants that have a tensor reconstruction."""
     rows = []
     for row in result.rows:
-        seen = [cell.spectrum for cell in row.cells if cell.spectrum is not None]
-        if seen:
-            rows.append([row.variant, *_means(seen)])
+        spectra = [trial.spectrum for trial in row.trials if trial.spectrum is not None]
+        if spectra:
+            rows.append([row.variant, *_means(spectra)])
     return rows
 
 
-def _means(seen: Sequence[Spectrum]) -> list[str]:
+def _means(spectra: Sequence[Spectrum]) -> list[str]:
     groups = [
-        [one.effective for one in seen],
-        [one.for_90 for one in seen],
-        [one.for_99 for one in seen],
+        [one.effective for one in spectra],
+        [one.for_90 for one in spectra],
+        [one.for_99 for one in spectra],
     ]
     return [
         f"{sum(one[part] for one in group) / len(group):.2f}" for group in groups for part in PARTS
@@ -99,13 +94,9 @@ def _means(seen: Sequence[Spectrum]) -> list[str]:
 
 
 def _missing(result: StudyResult) -> str:
-    return "; ".join(short_words(line) for line in result.missing)
+    return "; ".join(short_paths_in_text(line) for line in result.missing)
 
 
-def _abouts(result: StudyResult) -> list[tuple[str, str]]:
-    return [(row.variant, row.about) for row in result.rows]
-
-
-def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = [head, ["---"] * len(head), *rows]
+def _markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [columns, ["---"] * len(columns), *rows]
     return ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]

@@ -1,5 +1,6 @@
-"""What the paper prints for the same question: Chen et al., ECCV 2020, PASCAL VOC 2012 val, mIoU in
-per cent. Facts to stand beside our rows; where the paper has no row there is none.
+"""The paper's scores for the same questions: Chen et al., ECCV 2020, PASCAL VOC 2012 val.
+
+The scores are mIoU in per cent. They stand beside our rows where the paper has a row.
 """
 
 from dataclasses import dataclass
@@ -7,6 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class PaperTable:
+    """A table of the paper."""
+
     source: str  # which table, with its conditions
     miou: dict[str, float]  # by the name of our variant
 

@@ -1,4 +1,4 @@
-"""A study as images. Values in, a figure out; `save` is the only side effect."""
+"""Draw the results of a study. Pure, except for `save_figures`."""
 
 import io
 from collections.abc import Callable, Sequence
@@ -8,7 +8,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reconet.study.result import Row, StudyResult
+from reconet.study.result import StudyResult, VariantResult
+from reconet.study.spectrum import PARTS
 from reconet.system.files import write_bytes
 
 ACCENT, OTHER, SOFT = "#c0392b", "#2c5d8f", "#9a9a9a"
@@ -17,39 +18,42 @@ PANELS = (
     ("effective_rank", "effective rank of A"),
     ("lambda_spread", "spread of lambda"),
 )
-PARTS = ("lambda", "channel", "row", "column")
 
 
-def figures(result: StudyResult) -> dict[str, Figure]:
-    """Those that have something to show, by the name of their file."""
-    makers: dict[str, Callable[[StudyResult], Figure | None]] = {
-        "scores": scores,
-        "training": training,
-        "spectrum": spectra if result.study.name == "rank" else lambda _: None,
-        "cost": cost if result.study.name == "contexts" else lambda _: None,
+def draw_figures(result: StudyResult) -> dict[str, Figure]:
+    """Draw the figures that have something to show, by the name of their file."""
+    drawings: dict[str, Callable[[StudyResult], Figure | None]] = {
+        "scores": draw_scores,
+        "training": draw_training,
     }
-    made = {name: make(result) for name, make in makers.items()}
-    return {name: figure for name, figure in made.items() if figure is not None}
+    if result.study.name == "rank":
+        drawings["spectrum"] = draw_spectra
+    if result.study.name == "contexts":
+        drawings["cost"] = draw_cost
+    drawn = {name: draw(result) for name, draw in drawings.items()}
+    return {name: figure for name, figure in drawn.items() if figure is not None}
 
 
-def png(figure: Figure) -> bytes:
+def encode_png(figure: Figure) -> bytes:
+    """Encode a figure as PNG. The same figure gives the same bytes."""
     buffer = io.BytesIO()
-    # Without a date and a version in it the same figure is the same file.
+    # matplotlib would write its version into the file.
     figure.savefig(buffer, format="png", metadata={"Software": None})
     return buffer.getvalue()
 
 
-def save(result: StudyResult, directory: Path) -> list[Path]:
+def save_figures(result: StudyResult, directory: Path) -> list[Path]:
+    """Write all figures as PNG files."""
     paths = []
-    for name, figure in figures(result).items():
-        path, content = directory / f"{result.study.name}-{name}.png", png(figure)
-        write_bytes(path, content)
+    for name, figure in draw_figures(result).items():
+        path = directory / f"{result.study.name}-{name}.png"
+        write_bytes(path, encode_png(figure))
         paths.append(path)
     return paths
 
 
-def scores(result: StudyResult) -> Figure | None:
-    """Each seed a dot, the mean with its interval; seeds of one variant stand close together."""
+def draw_scores(result: StudyResult) -> Figure | None:
+    """Draw each seed as a dot, and the mean of each variant with its interval."""
     rows = [row for row in result.rows if row.score is not None]
     if not rows:
         return None
@@ -57,15 +61,17 @@ def scores(result: StudyResult) -> Figure | None:
         rows.sort(key=lambda row: row.score.mean if row.score else 0.0, reverse=True)
     figure = Figure(figsize=(8, 1.3 + 0.36 * len(rows)), dpi=130, layout="constrained")
     axes = figure.add_subplot()
-    for place, row in enumerate(rows):
+    for line, row in enumerate(rows):
         assert row.score is not None
-        colour = SOFT if row.variant == result.study.baseline else OTHER
-        values = [100 * cell.figures["miou"] for cell in row.cells]
-        axes.plot(values, [place] * len(values), "o", color=colour, alpha=0.35, markersize=5)
+        is_baseline = row.variant == result.study.baseline
+        colour = SOFT if is_baseline else OTHER
+        values = [100 * trial.figures["miou"] for trial in row.trials]
+        axes.plot(values, [line] * len(values), "o", color=colour, alpha=0.35, markersize=5)
         half = None if row.score.half_width is None else 100 * row.score.half_width
         mean = 100 * row.score.mean
-        axes.errorbar(mean, place, xerr=half, fmt="D", color=colour, capsize=4, markersize=6)
-        axes.axvline(mean, color=SOFT, linewidth=0.8, linestyle=":") if colour == SOFT else None
+        axes.errorbar(mean, line, xerr=half, fmt="D", color=colour, capsize=4, markersize=6)
+        if is_baseline:
+            axes.axvline(mean, color=SOFT, linewidth=0.8, linestyle=":")
     axes.set_yticks(range(len(rows)), [_plain(row.variant) for row in rows])
     axes.invert_yaxis()
     axes.set_xlabel("mIoU %, dots: seeds, bars: 95 % interval of the mean")
@@ -74,20 +80,20 @@ def scores(result: StudyResult) -> Figure | None:
     return figure
 
 
-def training(result: StudyResult) -> Figure | None:
-    """Score and liveness over training, means over seeds."""
-    rows = [row for row in result.rows if any(cell.trajectory for cell in row.cells)]
+def draw_training(result: StudyResult) -> Figure | None:
+    """Draw score and liveness over training, as means over seeds."""
+    rows = [row for row in result.rows if any(trial.trajectory for trial in row.trials)]
     if not rows:
         return None
-    shown = [("miou", "mIoU %"), *(p for p in PANELS if any(_curve(r, p[0]) for r in rows))]
+    panels = [("miou", "mIoU %"), *(p for p in PANELS if any(_curve(r, p[0]) for r in rows))]
     if result.study.name == "contexts":
-        shown = shown[:1]  # of all contexts one has an attention of this kind
-    columns = min(2, len(shown))
-    lines = -(-len(shown) // columns)
+        panels = panels[:1]  # only one of the contexts has an attention of this kind
+    columns = min(2, len(panels))
+    lines = -(-len(panels) // columns)
     figure = Figure(figsize=(4.6 * columns + 1.6, 3.0 * lines), dpi=130, layout="constrained")
     grid: Any = figure.subplots(lines, columns, squeeze=False)
     handles: dict[str, Any] = {}
-    for axes, (name, label) in zip(grid.flat, shown, strict=False):
+    for axes, (name, label) in zip(grid.flat, panels, strict=False):
         for index, row in enumerate(rows):
             points = _curve(row, name)
             if points:
@@ -97,25 +103,25 @@ def training(result: StudyResult) -> Figure | None:
         axes.margins(y=0.1)
         axes.set(xlabel="step", title=label, ylim=(0, None))
         axes.grid(True, alpha=0.3)
-    for axes in grid.flat[len(shown) :]:
+    for axes in grid.flat[len(panels) :]:
         axes.set_visible(False)
     figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize=8)
     return figure
 
 
-def spectra(result: StudyResult) -> Figure | None:
-    """Effective rank of lambda and of the three unfoldings against r."""
-    rows = [row for row in result.rows if any(cell.spectrum for cell in row.cells)]
+def draw_spectra(result: StudyResult) -> Figure | None:
+    """Draw the effective rank of lambda and of the three unfoldings against r."""
+    rows = [row for row in result.rows if any(trial.spectrum for trial in row.trials)]
     if not rows:
         return None
     figure = Figure(figsize=(10, 3.8), dpi=130, layout="constrained")
     left, right = figure.subplots(1, 2)
     for part in PARTS:
-        effective = [_spectrum(row, "effective", part) for row in rows]
-        beyond = [_spectrum(row, "for_99", part) for row in rows]
-        ranks = [next(c.spectrum.rank for c in row.cells if c.spectrum) for row in rows]
+        effective = [_mean_spectrum(row, "effective", part) for row in rows]
+        for_99 = [_mean_spectrum(row, "for_99", part) for row in rows]
+        ranks = [next(t.spectrum.rank for t in row.trials if t.spectrum) for row in rows]
         left.plot(ranks, effective, "o-", label=part, markersize=4)
-        right.plot(ranks, beyond, "o-", label=part, markersize=4)
+        right.plot(ranks, for_99, "o-", label=part, markersize=4)
     for axes, title in ((left, "effective rank"), (right, "needed for 99 % of the energy")):
         axes.plot(ranks, ranks, color=SOFT, linestyle=":", label="r itself")
         axes.set(xscale="log", yscale="log", xlabel="r", title=title)
@@ -126,15 +132,15 @@ def spectra(result: StudyResult) -> Figure | None:
     return figure
 
 
-def cost(result: StudyResult) -> Figure | None:
-    """Score against multiply-adds, each variant with its name."""
+def draw_cost(result: StudyResult) -> Figure | None:
+    """Draw scores against multiply-adds, each variant with its name."""
     rows = [row for row in result.rows if row.score is not None]
     if not rows:
         return None
     figure = Figure(figsize=(8, 5), dpi=130, layout="constrained")
     axes = figure.add_subplot()
-    points = [(r.cells[0].macs / 1e9, 100 * r.score.mean) for r in rows if r.score is not None]
-    for row, point, offset in zip(rows, points, _beside(points), strict=True):
+    points = [(r.trials[0].macs / 1e9, 100 * r.score.mean) for r in rows if r.score is not None]
+    for row, point, offset in zip(rows, points, _name_offsets(points), strict=True):
         assert row.score is not None
         colour = ACCENT if row.variant == "reconet" else OTHER
         half = None if row.score.half_width is None else 100 * row.score.half_width
@@ -148,8 +154,8 @@ def cost(result: StudyResult) -> Figure | None:
     return figure
 
 
-def _beside(points: Sequence[tuple[float, float]]) -> list[float]:
-    """How far above each point its name goes, so that names of neighbours are not on each other."""
+def _name_offsets(points: Sequence[tuple[float, float]]) -> list[float]:
+    """Return how far above each point its name goes, so that names of neighbours do not overlap."""
     wide, high = (max(p[axis] for p in points) - min(p[axis] for p in points) for axis in (0, 1))
     text = (0.14 * (wide or 1), 0.035 * (high or 1))  # of a name, in units of the axes
     placed: list[tuple[float, float]] = []
@@ -171,10 +177,11 @@ def _draw(axes: Axes, points: Sequence[tuple[float, float]], index: int, factor:
     return axes.plot(steps, values, style, color=f"C{index % 10}", marker=".", markersize=4)[0]
 
 
-def _curve(row: Row, name: str) -> list[tuple[float, float]]:
-    """Means over seeds at every step that all of them have."""
+def _curve(row: VariantResult, name: str) -> list[tuple[float, float]]:
+    """Return means over seeds at every step that all of them have."""
     by_seed = [
-        {line["step"]: line[name] for line in cell.trajectory if name in line} for cell in row.cells
+        {line["step"]: line[name] for line in trial.trajectory if name in line}
+        for trial in row.trials
     ]
     if not by_seed:
         return []
@@ -182,8 +189,8 @@ def _curve(row: Row, name: str) -> list[tuple[float, float]]:
     return [(step, sum(lines[step] for lines in by_seed) / len(by_seed)) for step in steps]
 
 
-def _spectrum(row: Row, figure: str, part: str) -> float:
-    values = [getattr(cell.spectrum, figure)[part] for cell in row.cells if cell.spectrum]
+def _mean_spectrum(row: VariantResult, figure: str, part: str) -> float:
+    values = [getattr(trial.spectrum, figure)[part] for trial in row.trials if trial.spectrum]
     return float(sum(values) / len(values))
 
 
@@ -193,5 +200,5 @@ def _title(result: StudyResult) -> str:
 
 
 def _plain(text: str) -> str:
-    """A dollar sign would start a formula."""
+    """Escape dollar signs, which would start a formula."""
     return text.replace("$", r"\$")

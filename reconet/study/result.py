@@ -1,4 +1,4 @@
-"""What a grid has found, as rows: means and intervals over seeds, beside the paper's numbers."""
+"""The results of a study as rows: means and intervals over seeds, beside the paper's scores."""
 
 import json
 from collections.abc import Sequence
@@ -7,121 +7,152 @@ from pathlib import Path
 from typing import Any
 
 from reconet.recipes.schema import Recipe
-from reconet.study.run_trial import LIVENESS, CellResult, read_result
-from reconet.study.scheduler import Cell
-from reconet.study.variants import Study
 from reconet.study.paper_scores import PAPER
-from reconet.study.stats import Estimate, estimate, paired
+from reconet.study.stats import Estimate, estimate, paired_difference
+from reconet.study.trial import LIVENESS, Trial, TrialResult, read_result
+from reconet.study.variants import Study
 from reconet.system.paths import short_path, short_paths
 
 FIGURE = "miou"
-HEAD = (
+COLUMNS = (
     *("variant", "mIoU %", "95 %", "seeds", "to baseline", "95 %", "params M", "MACs G", "img/s"),
     *("spread of A", "eff. rank", "spread of lambda", "between images", "paper %"),
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
-    """One variant. Scores are fractions, as everywhere; only tables speak of per cent."""
+class VariantResult:
+    """The results of one variant. Scores are fractions. Only tables show per cent."""
 
     variant: str
     about: str
-    cells: tuple[CellResult, ...]
-    score: Estimate | None  # None: no cell is finished
+    trials: tuple[TrialResult, ...]
+    score: Estimate | None  # None: no trial is finished
     difference: Estimate | None  # to the baseline, over the same seeds
     paper: float | None  # per cent, as printed
 
-    def mean(self, name: str) -> float | None:
-        """Of a liveness figure at the last validation, over seeds."""
-        ends = [cell.trajectory[-1] for cell in self.cells if cell.trajectory]
-        values = [end[name] for end in ends if name in end]
-        return sum(values) / len(values) if values else None
+    def last_liveness(self, name: str) -> float | None:
+        """Return a liveness figure at the last validation, as a mean over seeds."""
+        ends = [trial.trajectory[-1] for trial in self.trials if trial.trajectory]
+        return _mean([end[name] for end in ends if name in end])
 
     def between_images(self) -> float | None:
-        seen = [c.spectrum.between_images for c in self.cells if c.spectrum is not None]
-        return sum(seen) / len(seen) if seen else None
+        """Return how much the attention differs between images, as a mean over seeds."""
+        return _mean([t.spectrum.between_images for t in self.trials if t.spectrum is not None])
 
     def speed(self) -> float | None:
-        speeds = [c.images_per_second for c in self.cells if c.images_per_second is not None]
-        return sum(speeds) / len(speeds) if speeds else None
+        """Return images per second in training, as a mean over seeds."""
+        speeds = [t.images_per_second for t in self.trials]
+        return _mean([speed for speed in speeds if speed is not None])
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyResult:
+    """All results in the directory of a study."""
+
     study: Study
     recipe: Recipe
     seeds: tuple[int, ...]
-    rows: tuple[Row, ...]
-    missing: tuple[str, ...]  # cells that are not there, and why
+    rows: tuple[VariantResult, ...]
+    missing: tuple[str, ...]  # trials without a result, and why
     out: Path
 
-
-def gather(study: Study, recipe: Recipe, cells: Sequence[Cell], out: Path) -> StudyResult:
-    found = {cell.name: read_result(cell.directory) for cell in cells}
-    names = list(dict.fromkeys(cell.variant.name for cell in cells))
-    scores = {
-        name: {
-            cell.seed: result.figures[FIGURE]
-            for cell in cells
-            if cell.variant.name == name and (result := found[cell.name]) is not None
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "study": self.study.name,
+            "question": self.study.question,
+            "baseline": self.study.baseline,
+            "out": str(self.out),
+            "seeds": list(self.seeds),
+            "recipe": self.recipe.model_dump(mode="json"),
+            "conditions": dict(conditions(self)),
+            "rows": [
+                {
+                    "variant": row.variant,
+                    "about": row.about,
+                    "score": row.score and asdict(row.score),
+                    "difference": row.difference and asdict(row.difference),
+                    "paper": row.paper,
+                    "cells": [asdict(trial) for trial in row.trials],
+                }
+                for row in self.rows
+            ],
+            "missing": list(self.missing),
         }
-        for name in names
+
+
+def collect_result(study: Study, recipe: Recipe, trials: Sequence[Trial], out: Path) -> StudyResult:
+    """Read the results of all trials, and compare the variants with the baseline."""
+    results = {trial.name: read_result(trial.directory) for trial in trials}
+    by_variant: dict[str, dict[int, TrialResult]] = {}
+    for trial in trials:
+        finished = by_variant.setdefault(trial.variant.name, {})
+        if (result := results[trial.name]) is not None:
+            finished[trial.seed] = result
+    scores = {
+        name: {seed: result.figures[FIGURE] for seed, result in finished.items()}
+        for name, finished in by_variant.items()
     }
-    rows = []
-    for name in names:
-        mine = [cell for cell in cells if cell.variant.name == name]
-        results = tuple(r for cell in mine if (r := found[cell.name]) is not None)
-        base = {} if name == study.baseline else scores.get(study.baseline, {})
-        rows.append(
-            Row(
-                variant=name,
-                about=mine[0].variant.about,
-                cells=results,
-                score=estimate(list(scores[name].values())) if scores[name] else None,
-                difference=paired(scores[name], base),
-                paper=PAPER[study.name].miou.get(name) if study.name in PAPER else None,
-            )
-        )
+    about = {trial.variant.name: trial.variant.about for trial in trials}
+    paper = PAPER[study.name].miou if study.name in PAPER else {}
     return StudyResult(
         study=study,
         recipe=recipe,
-        seeds=tuple(dict.fromkeys(cell.seed for cell in cells)),
-        rows=tuple(rows),
-        missing=tuple(_missing(cell) for cell in cells if found[cell.name] is None),
+        seeds=tuple(dict.fromkeys(trial.seed for trial in trials)),
+        rows=tuple(
+            VariantResult(
+                variant=name,
+                about=about[name],
+                trials=tuple(finished.values()),
+                score=estimate(list(scores[name].values())) if finished else None,
+                difference=(
+                    None
+                    if name == study.baseline
+                    else paired_difference(scores[name], scores.get(study.baseline, {}))
+                ),
+                paper=paper.get(name),
+            )
+            for name, finished in by_variant.items()
+        ),
+        missing=tuple(
+            f"{trial.name}: {trial.failure() or 'not finished'}"
+            for trial in trials
+            if results[trial.name] is None
+        ),
         out=out,
     )
 
 
-def _missing(cell: Cell) -> str:
-    return f"{cell.name}: {cell.failure() or 'not finished'}"
-
-
 def table_rows(result: StudyResult) -> list[list[str]]:
-    """The cells of HEAD, as text; a dash where there is nothing to say."""
+    """Return the rows of a table with the columns COLUMNS, as text. Missing values are dashes."""
     return [_texts(row, row.variant == result.study.baseline) for row in result.rows]
 
 
-def _texts(row: Row, is_baseline: bool) -> list[str]:
+def _texts(row: VariantResult, is_baseline: bool) -> list[str]:
     score, difference = row.score, row.difference
-    one = row.cells[0] if row.cells else None
+    first = row.trials[0] if row.trials else None
     return [
         row.variant,
         _number(_percent(score), 2),
         _half(score),
-        str(len(row.cells)),
+        str(len(row.trials)),
         "baseline" if is_baseline else _number(_percent(difference), 2, sign=True),
         _half(difference),
-        _number(None if one is None else one.params / 1e6, 3),
-        _number(None if one is None else one.macs / 1e9, 3),
+        _number(None if first is None else first.params / 1e6, 3),
+        _number(None if first is None else first.macs / 1e9, 3),
         _number(row.speed(), 1),
         *(
-            _number(row.mean(name), digits)
+            _number(row.last_liveness(name), digits)
             for name, digits in zip(LIVENESS, (3, 2, 4), strict=True)
         ),
         _number(row.between_images(), 3),
         "-" if row.paper is None else f"{row.paper:g}",
     ]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
 
 
 def _percent(value: Estimate | None) -> float | None:
@@ -141,15 +172,15 @@ def _number(value: float | None, digits: int, *, sign: bool = False) -> str:
 
 
 def conditions(result: StudyResult) -> list[tuple[str, str]]:
-    """Without these the figures mean little."""
+    """List what one must know to read the figures, as (name, value)."""
     recipe = result.recipe
-    cells = [cell for row in result.rows for cell in row.cells]
+    trials = [trial for row in result.rows for trial in row.trials]
     model, data, train = recipe.model, recipe.data, recipe.train
     crop = f"{data.crop[0]} x {data.crop[1]}"
-    length = f"{cells[0].steps} steps" if cells else f"{train.steps or train.epochs}"
-    protocols = dict.fromkeys(cell.protocol for cell in cells)
-    places = dict.fromkeys(cell.environment.get("processor", "?") for cell in cells)
-    versions = dict.fromkeys(f"torch {cell.environment.get('torch', '?')}" for cell in cells)
+    length = f"{trials[0].steps} steps" if trials else f"{train.steps or train.epochs}"
+    protocols = dict.fromkeys(trial.protocol for trial in trials)
+    processors = dict.fromkeys(trial.environment.get("processor", "?") for trial in trials)
+    versions = dict.fromkeys(f"torch {trial.environment.get('torch', '?')}" for trial in trials)
     amount = f", {json.dumps(short_paths(data.options))}" if data.options else ""
     weights = f"from {short_path(model.weights)}" if model.weights else "fresh"
     return [
@@ -162,7 +193,7 @@ def conditions(result: StudyResult) -> list[tuple[str, str]]:
         ("training", f"{length} of {train.batch} images, lr {recipe.optim.lr:g}"),
         ("seeds", ", ".join(map(str, result.seeds))),
         ("score", "of the network at the last step; " + " | ".join(protocols)),
-        ("machine", "; ".join([*places, *versions])),
+        ("machine", "; ".join([*processors, *versions])),
     ]
 
 
@@ -176,34 +207,10 @@ CAPTION = (
 
 
 def caption(result: StudyResult) -> list[str]:
+    """Explain the columns of the table, in sentences without full stops."""
     lines = [f"baseline: {result.study.baseline}", CAPTION]
     if all(row.variant != result.study.baseline for row in result.rows):
         lines[0] = f"the baseline, {result.study.baseline}, was left out: no differences"
     if result.study.name in PAPER:
         lines.append(f"paper: {PAPER[result.study.name].source}")
     return lines
-
-
-def as_dict(result: StudyResult) -> dict[str, Any]:
-    """Plain values for JSON."""
-    return {
-        "study": result.study.name,
-        "question": result.study.question,
-        "baseline": result.study.baseline,
-        "out": str(result.out),
-        "seeds": list(result.seeds),
-        "recipe": result.recipe.model_dump(mode="json"),
-        "conditions": dict(conditions(result)),
-        "rows": [
-            {
-                "variant": row.variant,
-                "about": row.about,
-                "score": row.score and asdict(row.score),
-                "difference": row.difference and asdict(row.difference),
-                "paper": row.paper,
-                "cells": [asdict(cell) for cell in row.cells],
-            }
-            for row in result.rows
-        ],
-        "missing": list(result.missing),
-    }

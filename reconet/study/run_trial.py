@@ -1,105 +1,86 @@
-"""One cell of a grid: one variant, one seed. It is trained, scored and looked into, and what was
-found is one small file. A process of its own runs it, so that whatever happens to it (no memory
-left, a kill) happens to nothing else.
+"""Run one trial: train a network, score it, and measure its attention.
+
+The trial runs in a process of its own. If it fails or is killed, the others are not affected.
 """
 
-import json
 import os
 import signal
 import sys
 import threading
-from dataclasses import asdict, dataclass
+import traceback
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from reconet.cost.counter import model_cost
+from reconet.cost import model_cost
 from reconet.data import open_split
 from reconet.data.dataset import Dataset
-from reconet.engine.checkpoint import run_weights
-from reconet.engine.run import run_training
-from reconet.engine.rundir import read_log
-from reconet.errors import ReconetError, TrainingError, first_line
-from reconet.evaluation.benchmarks import score_figures
-from reconet.evaluation.evaluate import evaluate
+from reconet.engine import read_log, run_training, run_weights
+from reconet.errors import ReconetError, first_line
+from reconet.evaluation import count_model_confusion
+from reconet.evaluation.benchmarks import named_scores
 from reconet.inference.protocol import Protocol
 from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.trained import put_weights
 from reconet.recipes.schema import Recipe
 from reconet.recipes.storage import read_recipe
-from reconet.study.spectrum import Spectrum, spectrum
-from reconet.system.distributed import World, pick_device
-from reconet.system.files import write_text
+from reconet.study.spectrum import measure_spectrum
+from reconet.study.trial import FAILURE, LIVENESS, TrialResult, write_failure, write_result
+from reconet.system.distributed import Processes, pick_device
 from reconet.system.hardware import environment
 from reconet.system.run_files import LAST
 
-RESULT, FAILURE = "result.json", "failure.json"
-FORMAT = 1
-LIVENESS = ("attention_spread", "effective_rank", "lambda_spread")
 
-
-@dataclass(frozen=True, kw_only=True)
-class CellResult:
-    """What one training came to: the network at its last step, not the best of many."""
-
-    variant: str
-    seed: int
-    steps: int
-    protocol: str
-    figures: dict[str, float]
-    params: int
-    macs: int  # of one crop, in use
-    images_per_second: float | None  # median in training; None for networks scored again
-    seconds: float | None  # of training, at that speed
-    trajectory: list[dict[str, float]]  # mIoU and liveness at every validation
-    spectrum: Spectrum | None  # of contexts with a tensor reconstruction
-    environment: dict[str, str]
-
-
-def run_cell(
+def run_trial(
     recipe: Recipe, directory: Path, *, variant: str, network: Path | None, device: str
-) -> CellResult | None:
-    """Train and score, or score the network of another cell; None if a signal stopped it."""
+) -> TrialResult | None:
+    """Train and score a network, or score the network of another trial.
+
+    Returns None if a signal stopped the training.
+    """
     steps = 0
     if network is None:
-        outcome = run_training(recipe, directory, resume=True, device=device)
-        if not outcome.finished:
+        training = run_training(recipe, directory, resume=True, device=device)
+        if not training.finished:
             return None
-        steps = outcome.steps
+        steps = training.steps
     result = _score(recipe, network or directory, variant, steps, device)
-    write_text(directory / RESULT, json.dumps({"format": FORMAT, **asdict(result)}, indent=1))
+    write_result(directory, result)
     return result
 
 
-def _score(recipe: Recipe, run: Path, variant: str, steps: int, device: str) -> CellResult:
-    """`steps` that this cell has trained; none if the network is another cell's."""
+def _score(recipe: Recipe, run: Path, variant: str, steps: int, device: str) -> TrialResult:
+    """Score a run. `steps` is 0 if another trial has trained it."""
     trained = steps > 0
-    world = World(rank=0, size=1, device=pick_device(device))
+    processes = Processes.single(pick_device(device))
     data = recipe.data
     dataset = open_split(data, data.val_split)
-    model = last_network(recipe, run, len(dataset.info.classes)).to(world.device)
+    model = _last_network(recipe, run, len(dataset.info.classes)).to(processes.device)
     log = read_log(run)
     cost = model_cost(model, data.crop).total
     protocol = Protocol.of(recipe.eval, data)
-    speed = _speed(log) if trained else None
-    return CellResult(
+    speed = _median_speed(log) if trained else None
+    return TrialResult(
         variant=variant,
         seed=recipe.train.seed,
         steps=steps or max(line["step"] for line in log),
         protocol=str(protocol),
-        figures=_figures(protocol, recipe, model, dataset, log, world),
+        figures=_figures(protocol, recipe, model, dataset, log, processes),
         params=cost.params,
         macs=cost.macs,
         images_per_second=speed,
         seconds=steps * recipe.train.batch / speed if speed else None,
         trajectory=_trajectory(log) if trained else [],
-        spectrum=spectrum(model, dataset, world.device) if trained else None,
-        environment=dict(environment(world.device)),
+        spectrum=measure_spectrum(model, dataset, processes.device) if trained else None,
+        environment=dict(environment(processes.device)),
     )
 
 
-def last_network(recipe: Recipe, run: Path, num_classes: int) -> Segmenter:
-    """At the last step: the best of many validations would be chosen by the scored images."""
+def _last_network(recipe: Recipe, run: Path, num_classes: int) -> Segmenter:
+    """Load the network of the last step.
+
+    The best of many validations would have been chosen by the images that it is scored on.
+    """
     model = build_model(recipe, num_classes, pretrained=False)
     put_weights(model, run_weights(run / LAST), run / LAST)
     return model.eval()
@@ -111,17 +92,19 @@ def _figures(
     model: Segmenter,
     dataset: Dataset,
     log: list[dict[str, Any]],
-    world: World,
+    processes: Processes,
 ) -> dict[str, float]:
-    if protocol == Protocol.in_training(recipe.data):  # the training has just done that
+    if protocol == Protocol.in_training(recipe.data):  # the training has already scored it
         last = [line for line in log if line["kind"] == "val"][-1]
         return {k: v for k, v in last.items() if isinstance(v, float) and k not in LIVENESS}
     workers = recipe.data.workers
-    count_kk = evaluate(model, dataset, world, protocol=protocol, workers=workers)
-    return score_figures(count_kk, dataset.info.name, dataset.info.classes)
+    count_kk, _ = count_model_confusion(
+        model, dataset, processes, protocol=protocol, workers=workers
+    )
+    return named_scores(count_kk, dataset.info.name, dataset.info.classes)
 
 
-def _speed(log: list[dict[str, Any]]) -> float | None:
+def _median_speed(log: list[dict[str, Any]]) -> float | None:
     speeds = [line["images_per_second"] for line in log if line["kind"] == "train"]
     return median(speeds) if speeds else None
 
@@ -132,54 +115,39 @@ def _trajectory(log: list[dict[str, Any]]) -> list[dict[str, float]]:
     return [{name: line[name] for name in names if name in line} for line in lines]
 
 
-def read_result(directory: Path) -> CellResult | None:
-    """What a finished cell has found; None if it is not finished."""
-    path = directory / RESULT
-    if not path.is_file():
-        return None
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        if values.pop("format") != FORMAT:
-            raise ValueError("another format")
-        values["spectrum"] = values["spectrum"] and Spectrum(**values["spectrum"])
-        return CellResult(**values)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise TrainingError(f"{path} is damaged ({error}); remove it to run it again.") from error
-
-
 def main(arguments: list[str]) -> int:
-    """RECIPE.json DIRECTORY VARIANT DEVICE [NETWORK]; why it failed is left in a file."""
+    """Run a trial given as RECIPE.json DIRECTORY VARIANT DEVICE [NETWORK].
+
+    The reason of a failure is written to a file in DIRECTORY.
+    """
     recipe_file, directory, variant, device, *network = arguments
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    place = Path(directory)
-    (place / FAILURE).unlink(missing_ok=True)
+    run = Path(directory)
+    (run / FAILURE).unlink(missing_ok=True)
     try:
-        result = run_cell(
+        result = run_trial(
             read_recipe(Path(recipe_file)),
-            place,
+            run,
             variant=variant,
             network=Path(network[0]) if network else None,
             device=device,
         )
     except ReconetError as error:
-        note_failure(place, str(error))
+        write_failure(run, str(error))
         return 1
-    except Exception as error:
-        import traceback
-
+    except Exception as error:  # of whatever kind: the study reports it with the results
         traceback.print_exc()
-        note_failure(place, f"{type(error).__name__}: {first_line(error)}")
+        write_failure(run, f"{type(error).__name__}: {first_line(error)}")
         return 1
     return 0 if result is not None else 128 + signal.SIGTERM
 
 
-def note_failure(directory: Path, reason: str) -> None:
-    write_text(directory / FAILURE, json.dumps({"error": reason}))
-
-
 def _end_with_parent() -> None:
-    """stdin is a pipe from the study. If that was killed the pipe ends, and so do we, at once: the
-    cell must be free when the study is started again, and its checkpoint is whole at any moment."""
+    """Exit at once when the study that started this process is gone.
+
+    stdin is a pipe from the study and ends with it. The directory must be free when the study is
+    started again. The checkpoint is complete at any moment.
+    """
     sys.stdin.buffer.read()
     os._exit(1)
 

@@ -1,8 +1,8 @@
-"""How many ranks does a learned attention use? From lambda and from the singular values of the
-attention unfolded along each of its axes, on a few images.
+"""Measure how many ranks a learned attention uses, on a few images.
 
-An unfolding along n channels (rows, columns) has rank at most min(n, r), whatever the paper's
-"maximum tensor rank" may be; the rank of the tensor itself can be larger than any of the three.
+The measures come from lambda, and from the singular values of the attention unfolded along each of
+its axes. An unfolding along n channels (rows, columns) has rank at most min(n, r), whatever the
+paper's "maximum tensor rank" may be. The rank of the tensor itself can be larger than all three.
 """
 
 from dataclasses import dataclass
@@ -10,38 +10,42 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reconet.data.dataset import Dataset, spread_indices
+from reconet.data.dataset import Dataset, evenly_spaced
 from reconet.models.context.reconet import TensorReconstruction, reconstruct
-from reconet.models.decompose import look_inside
-from reconet.models.liveness import Axis, effective_rank, singular_values
+from reconet.models.decompose import decompose
+from reconet.models.liveness import FactorAxis, effective_rank, singular_values
 from reconet.models.segmenter import Segmenter
 
 IMAGES = 8
-AXES: tuple[Axis, ...] = ("channel", "row", "column")
+AXES: tuple[FactorAxis, ...] = ("channel", "row", "column")
+PARTS = ("lambda", *AXES)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spectrum:
-    """Means over images. Energy is the sum of squared singular values (of lambda: squares)."""
+    """The ranks that an attention uses, as means over images.
+
+    Energy is the sum of squared singular values, or of the squares of lambda.
+    """
 
     rank: int
-    effective: dict[str, float]  # by lambda, channel, row, column
-    for_90: dict[str, float]  # how many it takes for 90 % of the energy
+    effective: dict[str, float]  # effective rank, by PARTS
+    for_90: dict[str, float]  # number of values that hold 90 % of the energy
     for_99: dict[str, float]
-    between_images: float  # std of A over images at one place, over its mean; 0: A is constant
+    between_images: float  # std of A over images at one position, over its mean; 0: constant
 
 
 @torch.no_grad()
-def spectrum(model: Segmenter, dataset: Dataset, device: torch.device) -> Spectrum | None:
-    """None for contexts without a tensor reconstruction."""
+def measure_spectrum(model: Segmenter, dataset: Dataset, device: torch.device) -> Spectrum | None:
+    """Measure the attention of a network. Contexts without a tensor reconstruction have none."""
     if not isinstance(model.context.core, TensorReconstruction):
         return None
     values: dict[str, list[Tensor]] = {axis: [] for axis in AXES}
     attention = []
     weight_r = torch.empty(0)
-    for index in spread_indices(len(dataset), IMAGES):
+    for index in evenly_spaced(len(dataset), IMAGES):
         image_hwc = torch.from_numpy(dataset[index].image_hwc)
-        factors = look_inside(model, image_hwc.permute(2, 0, 1)[None].to(device)).factors
+        factors = decompose(model, image_hwc.permute(2, 0, 1)[None].to(device)).factors
         weight_r = factors.weight_r.double().cpu()
         for axis in AXES:
             values[axis].append(singular_values(factors, axis)[0].cpu())
@@ -51,27 +55,29 @@ def spectrum(model: Segmenter, dataset: Dataset, device: torch.device) -> Spectr
     return Spectrum(
         rank=weight_r.numel(),
         effective={name: effective_rank(v).mean().item() for name, v in table.items()},
-        for_90={name: needed(v, 0.90).mean().item() for name, v in table.items()},
-        for_99={name: needed(v, 0.99).mean().item() for name, v in table.items()},
-        between_images=between(attention),
+        for_90={name: count_for_share(v, 0.90).mean().item() for name, v in table.items()},
+        for_99={name: count_for_share(v, 0.99).mean().item() for name, v in table.items()},
+        between_images=variation_between_images(attention),
     )
 
 
-def shares(value_bn: Tensor) -> Tensor:
-    """Of each value in the energy of all."""
+def energy_shares(value_bn: Tensor) -> Tensor:
+    """Return the share of each value in the energy of all."""
     energy_bn = value_bn.square()
     return energy_bn / energy_bn.sum(-1, keepdim=True)
 
 
-def needed(value_bn: Tensor, share: float) -> Tensor:
-    """How many of the values, largest first, hold this share of the energy."""
-    held_bn = shares(value_bn).cumsum(-1)
+def count_for_share(value_bn: Tensor, share: float) -> Tensor:
+    """Return how many of the values, which are sorted, hold this share of the energy."""
+    held_bn = energy_shares(value_bn).cumsum(-1)
     return (held_bn < share - 1e-12).sum(-1).double() + 1
 
 
-def between(attention: list[Tensor]) -> float:
-    """How much A differs between images at one place and channel; images may differ in size,
-    and are then compared by the means over their places."""
+def variation_between_images(attention: list[Tensor]) -> float:
+    """Return how much A differs between images at one position and channel.
+
+    Images that differ in size are compared by the means over their positions.
+    """
     if len({a.shape for a in attention}) > 1:
         attention = [a.mean((1, 2)) for a in attention]
     stacked = torch.stack(attention)

@@ -1,8 +1,8 @@
-"""The studies as tables: a study is a list of variants of one recipe, and a variant is a few
-settings on top of it.
+"""The studies and their variants, as tables.
 
-To add a study or a variant: add an entry here. A variant may also be the network of another one,
-scored in another way; then nothing is trained for it.
+A study is a list of variants of one recipe. A variant is a few settings on top of the recipe. To
+add a study or a variant, add an entry here. A variant may also be the network of another one,
+scored in another way. Then nothing is trained for it.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from reconet.models.context import CONTEXTS
 from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
 
-# Of the paper's six scales those that a small image bears: smaller and larger than its own.
+# Those of the paper's six scales that suit a small image: smaller and larger than its own.
 MULTI_SCALE = ("eval.scales=[0.75, 1.0, 1.25, 1.5]", "eval.flip=true")
 RANKS = (1, 2, 4, 8, 16, 32, 48, 64, 80, 96, 128)
 RECONET = ("model.context=reconet", "model.options={}")
@@ -21,22 +21,27 @@ RECONET = ("model.context=reconet", "model.options={}")
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    name: str  # of a directory too
+    """Some settings on top of a recipe."""
+
+    name: str  # also the name of a directory
     about: str
     settings: tuple[str, ...] = ()
     network_of: str | None = None  # the variant whose networks are scored again
 
     def recipe(self, base: Recipe, seed: int) -> Recipe:
+        """Return the recipe of this variant with a seed."""
         return apply_overrides(base, [*self.settings, f"train.seed={seed}"])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
+    """A question, and the variants that answer it."""
+
     name: str
     question: str
     baseline: str  # the variant that the others are compared with
     variants: Callable[[], tuple[Variant, ...]]
-    quick: tuple[str, ...] | None = None  # those of a coffee break; None: all
+    quick: tuple[str, ...] | None = None  # the variants of --quick; None: all
     seeds: int = 5
     quick_seeds: int = 3
 
@@ -89,7 +94,10 @@ def _contexts() -> tuple[Variant, ...]:
 
 
 def _attention() -> tuple[Variant, ...]:
-    """Only the core differs: the reduction, the 1x1 convolution after it and dropout stay."""
+    """Return variants in which only the core differs.
+
+    The reduction before it, the 1x1 convolution after it and dropout stay the same.
+    """
 
     def variant(name: str, about: str, *settings: str) -> Variant:
         common = (*RECONET, "model.options.gpm=false", "model.aux=false")
@@ -144,7 +152,7 @@ STUDIES: dict[str, Study] = {
         baseline="fcn",
         variants=_contexts,
         seeds=3,
-        quick_seeds=1,  # all contexts in a coffee break; more seeds can be added later
+        quick_seeds=1,  # all contexts in minutes; more seeds can be added later
     ),
     "attention": Study(
         name="attention",
@@ -155,8 +163,10 @@ STUDIES: dict[str, Study] = {
 }
 
 
-def choose(study: Study, names: Sequence[str] | None, *, quick: bool) -> tuple[Variant, ...]:
-    """The variants asked for, in the study's order, and those whose networks they need."""
+def choose_variants(
+    study: Study, names: Sequence[str] | None, *, quick: bool
+) -> tuple[Variant, ...]:
+    """Return the named variants, and those whose networks they score, in the study's order."""
     table = {variant.name: variant for variant in study.variants()}
     wanted = set(names if names is not None else (quick and study.quick) or table)
     if not wanted:

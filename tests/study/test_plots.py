@@ -1,4 +1,4 @@
-"""Figures of a study show the numbers that it has found."""
+"""The figures of a study show its numbers."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,16 +6,16 @@ from pathlib import Path
 import numpy as np
 from matplotlib.lines import Line2D
 
-from reconet.recipes import find_recipe
-from reconet.study.run_trial import CellResult
-from reconet.study.variants import STUDIES
-from reconet.study.plots import ACCENT, cost, figures, png, spectra
-from reconet.study.result import Row, StudyResult
+from reconet.study.plots import ACCENT, draw_cost, draw_figures, draw_spectra, encode_png
+from reconet.study.result import StudyResult, VariantResult
 from reconet.study.spectrum import Spectrum
 from reconet.study.stats import Estimate
+from reconet.study.trial import TrialResult
+from reconet.study.variants import STUDIES
+from tests.factories import tiny_recipe
 
 
-def found(variant: str, *, rank: int = 0, macs: int = 10**9) -> Row:
+def variant_result(variant: str, *, rank: int = 0, macs: int = 10**9) -> VariantResult:
     def parts(value: float) -> dict[str, float]:
         return {"lambda": float(rank), "channel": value, "row": value / 2, "column": value / 4}
 
@@ -26,7 +26,7 @@ def found(variant: str, *, rank: int = 0, macs: int = 10**9) -> Row:
         for_99=parts(4.0),
         between_images=0.01,
     )
-    cell = CellResult(
+    trial = TrialResult(
         variant=variant,
         seed=0,
         steps=10,
@@ -41,20 +41,20 @@ def found(variant: str, *, rank: int = 0, macs: int = 10**9) -> Row:
         environment={},
     )
     score = Estimate(mean=0.5, half_width=0.1, count=2)
-    return Row(
-        variant=variant, about="", cells=(cell, cell), score=score, difference=None, paper=None
+    return VariantResult(
+        variant=variant, about="", trials=(trial, trial), score=score, difference=None, paper=None
     )
 
 
 def points(line: Line2D) -> list[list[float]]:
-    found: list[list[float]] = np.asarray(line.get_xydata()).tolist()
-    return found
+    xy: list[list[float]] = np.asarray(line.get_xydata()).tolist()
+    return xy
 
 
-def result(study: str, *rows: Row) -> StudyResult:
+def result(study: str, *rows: VariantResult) -> StudyResult:
     return StudyResult(
         study=STUDIES[study],
-        recipe=find_recipe("scenes/tiny"),
+        recipe=tiny_recipe(),
         seeds=(0, 1),
         rows=rows,
         missing=(),
@@ -63,7 +63,9 @@ def result(study: str, *rows: Row) -> StudyResult:
 
 
 def test_ranks_in_use_are_drawn_against_the_rank() -> None:
-    figure = spectra(result("rank", found("r4", rank=4), found("r16", rank=16)))
+    figure = draw_spectra(
+        result("rank", variant_result("r4", rank=4), variant_result("r16", rank=16))
+    )
     assert figure is not None
     left, right = figure.axes
     lines = {line.get_label(): points(line) for line in left.lines}
@@ -74,25 +76,34 @@ def test_ranks_in_use_are_drawn_against_the_rank() -> None:
 
 
 def test_scores_are_drawn_against_their_cost_and_reconet_stands_out() -> None:
-    shown = result("contexts", found("a$b", macs=2 * 10**9), found("reconet", macs=10**9))
-    figure = cost(shown)
+    contexts = result(
+        "contexts", variant_result("a$b", macs=2 * 10**9), variant_result("reconet", macs=10**9)
+    )
+    figure = draw_cost(contexts)
     assert figure is not None
     (axes,) = figure.axes
     dots = [line for line in axes.lines if line.get_marker() == "o"]
     assert [points(line) for line in dots] == [[[2.0, 50.0]], [[1.0, 50.0]]]
     assert [line.get_color() == ACCENT for line in dots] == [False, True]
-    assert png(figure).startswith(b"\x89PNG")  # a dollar sign is no formula
+    assert encode_png(figure).startswith(b"\x89PNG")  # a dollar sign is no formula
 
 
 def test_what_has_nothing_to_show_is_not_drawn() -> None:
-    empty = replace(found("r4", rank=4), cells=(), score=None)
-    assert figures(result("rank", empty)) == {}
-    assert "spectrum" not in figures(result("contexts", found("fcn")))
-    assert "cost" in figures(result("contexts", found("fcn")))
+    empty = replace(variant_result("r4", rank=4), trials=(), score=None)
+    assert draw_figures(result("rank", empty)) == {}
+    assert "spectrum" not in draw_figures(result("contexts", variant_result("fcn")))
+    assert "cost" in draw_figures(result("contexts", variant_result("fcn")))
 
 
 def test_names_of_neighbours_are_not_on_each_other() -> None:
-    figure = cost(result("contexts", found("one"), found("two"), found("far", macs=9 * 10**9)))
+    figure = draw_cost(
+        result(
+            "contexts",
+            variant_result("one"),
+            variant_result("two"),
+            variant_result("far", macs=9 * 10**9),
+        )
+    )
     assert figure is not None
     one, two, far = (text.get_position()[1] for text in figure.axes[0].texts)
     assert one != two

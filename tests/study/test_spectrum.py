@@ -1,4 +1,4 @@
-"""How many ranks an attention uses, against attentions that were built and unfolded."""
+"""The ranks that an attention uses, against attentions that are built and unfolded."""
 
 import pytest
 import torch
@@ -6,21 +6,25 @@ import torch
 from reconet.data import open_dataset
 from reconet.models.context.reconet import RecoNet, TensorReconstruction, reconstruct
 from reconet.models.segmenter import build_model
-from reconet.recipes import find_recipe
 from reconet.recipes.overrides import apply_overrides
-from reconet.study.spectrum import between, needed, shares, spectrum
+from reconet.study.spectrum import (
+    count_for_share,
+    energy_shares,
+    measure_spectrum,
+    variation_between_images,
+)
+from tests.factories import tiny_recipe
 
-RECIPE = apply_overrides(
-    find_recipe("scenes/tiny"),
-    ["data.options.size=[64, 96]", "data.crop=[64, 96]", "data.options.val=3", "model.rank=5"],
+RECIPE = tiny_recipe(
+    "data.options.size=[64, 96]", "data.crop=[64, 96]", "data.options.val=3", "model.rank=5"
 )
 
 
 def test_needed_counts_the_largest_values() -> None:
     value_bn = torch.tensor([[3.0, 1.0, 0.0], [1.0, 1.0, 1.0]]).double()
-    assert needed(value_bn, 0.90).tolist() == [1, 3]
-    assert needed(value_bn, 0.99).tolist() == [2, 3]
-    torch.testing.assert_close(shares(value_bn)[0], torch.tensor([0.9, 0.1, 0]).double())
+    assert count_for_share(value_bn, 0.90).tolist() == [1, 3]
+    assert count_for_share(value_bn, 0.99).tolist() == [2, 3]
+    torch.testing.assert_close(energy_shares(value_bn)[0], torch.tensor([0.9, 0.1, 0]).double())
 
 
 def test_the_spectrum_is_that_of_the_unfolded_attention() -> None:
@@ -31,7 +35,7 @@ def test_the_spectrum_is_that_of_the_unfolded_attention() -> None:
     assert isinstance(core, TensorReconstruction)
     torch.nn.init.normal_(core.rank_logits_r)
     dataset = open_dataset("scenes", "val", None, RECIPE.data.options)
-    found = spectrum(model, dataset, torch.device("cpu"))
+    found = measure_spectrum(model, dataset, torch.device("cpu"))
     assert found is not None
     ranks: dict[str, list[float]] = {"channel": [], "row": [], "column": []}
     for index in range(3):
@@ -52,12 +56,14 @@ def test_the_spectrum_is_that_of_the_unfolded_attention() -> None:
 
 def test_an_attention_that_is_the_same_for_all_images_has_no_spread_between_them() -> None:
     attention_chw = torch.rand(2, 3, 4)
-    assert between([attention_chw, attention_chw]) == 0
-    assert between([attention_chw, 3 * attention_chw]) > 0.4
-    assert between([torch.ones(2, 3, 4), torch.ones(2, 5, 4)]) == 0  # other sizes: by channel
+    assert variation_between_images([attention_chw, attention_chw]) == 0
+    assert variation_between_images([attention_chw, 3 * attention_chw]) > 0.4
+    assert (
+        variation_between_images([torch.ones(2, 3, 4), torch.ones(2, 5, 4)]) == 0
+    )  # other sizes: by channel
 
 
 def test_a_context_without_reconstruction_has_no_spectrum() -> None:
     model = build_model(apply_overrides(RECIPE, ["model.context=fcn"]), 14)
     dataset = open_dataset("scenes", "val", None, RECIPE.data.options)
-    assert spectrum(model, dataset, torch.device("cpu")) is None
+    assert measure_spectrum(model, dataset, torch.device("cpu")) is None

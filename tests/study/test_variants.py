@@ -1,4 +1,4 @@
-"""The studies as tables: every variant is a network that can be built, and all start alike."""
+"""Every variant of a study is a network that can be built, and all start from the same weights."""
 
 import pytest
 import torch
@@ -6,10 +6,11 @@ import torch
 from reconet.errors import RecipeError
 from reconet.models.segmenter import build_model
 from reconet.recipes import find_recipe
-from reconet.study.variants import STUDIES, choose
 from reconet.study.paper_scores import PAPER
+from reconet.study.variants import STUDIES, choose_variants
+from tests.factories import tiny_recipe
 
-TINY = find_recipe("scenes/tiny")
+TINY = tiny_recipe()
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -32,14 +33,14 @@ def test_the_paper_is_quoted_for_variants_that_exist() -> None:
 
 @pytest.mark.parametrize("name", ["components", "attention", "rank"])
 def test_variants_of_one_seed_start_from_the_same_backbone_and_reduction(name: str) -> None:
-    seen: dict[str, torch.Tensor] = {}
+    weights: dict[str, torch.Tensor] = {}
     for variant in STUDIES[name].variants():
         torch.manual_seed(5)
         model = build_model(variant.recipe(TINY, 5), 4)
         for key, value in model.state_dict().items():
             if key.startswith(("backbone.", "context.reduce.")):
-                assert torch.equal(seen.setdefault(key, value), value), (variant.name, key)
-    assert "context.reduce.0.weight" in seen
+                assert torch.equal(weights.setdefault(key, value), value), (variant.name, key)
+    assert "context.reduce.0.weight" in weights
 
 
 def test_the_attention_study_changes_nothing_but_the_core() -> None:
@@ -59,17 +60,17 @@ def test_the_attention_study_changes_nothing_but_the_core() -> None:
 
 
 def test_a_variant_brings_the_one_whose_network_it_scores() -> None:
-    chosen = choose(STUDIES["components"], ["ms_flip", "fcn"], quick=False)
+    chosen = choose_variants(STUDIES["components"], ["ms_flip", "fcn"], quick=False)
     assert [variant.name for variant in chosen] == ["fcn", "aux", "ms_flip"]
 
 
 def test_a_coffee_break_has_fewer_ranks_and_all_components() -> None:
-    assert len(choose(STUDIES["rank"], None, quick=True)) < len(STUDIES["rank"].variants())
-    assert len(choose(STUDIES["components"], None, quick=True)) == 6
+    assert len(choose_variants(STUDIES["rank"], None, quick=True)) < len(STUDIES["rank"].variants())
+    assert len(choose_variants(STUDIES["components"], None, quick=True)) == 6
 
 
 def test_an_unknown_variant_is_explained() -> None:
     with pytest.raises(RecipeError, match="unknown variant of the study rank: 'r65'"):
-        choose(STUDIES["rank"], ["r65"], quick=False)
+        choose_variants(STUDIES["rank"], ["r65"], quick=False)
     with pytest.raises(RecipeError, match="at least one name"):
-        choose(STUDIES["rank"], [], quick=False)
+        choose_variants(STUDIES["rank"], [], quick=False)

@@ -1,0 +1,56 @@
+"""study.json: which study a directory holds, and on which recipe."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from reconet.engine import MAY_CHANGE, lock_directory
+from reconet.errors import TrainingError
+from reconet.recipes.schema import Recipe, list_settings
+from reconet.recipes.storage import validate_recipe
+from reconet.study.variants import Study
+from reconet.system.files import write_text
+
+STUDY = "study.json"
+
+
+@contextmanager
+def lock_study(out: Path, study: Study, base: Recipe) -> Iterator[None]:
+    """Create or reopen the directory of a study on a recipe, and lock it against a second writer.
+
+    Raises an error if the directory holds anything else.
+    """
+    with lock_directory(out):
+        path = out / STUDY
+        if path.is_file():
+            _check_same(path, study, base)
+        elif any(entry.name != ".lock" for entry in out.iterdir()):
+            raise TrainingError(f"{out} is not empty and holds no study. Name another --out.")
+        else:
+            values = {"format": 1, "study": study.name, "recipe": base.model_dump(mode="json")}
+            write_text(path, json.dumps(values, indent=2) + "\n")
+        yield
+
+
+def read_study(out: Path) -> tuple[str, Recipe]:
+    """Read the name of the study and the recipe that a directory was made with."""
+    path = out / STUDY
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        return str(values["study"]), validate_recipe(values["recipe"], str(path))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise TrainingError(f"{out} holds no study: cannot read {path}.") from error
+
+
+def _check_same(path: Path, study: Study, base: Recipe) -> None:
+    name, before = read_study(path.parent)
+    if name != study.name:
+        raise TrainingError(f"{path.parent} holds the study {name}. Name another --out.")
+    pairs = zip(list_settings(before), list_settings(base), strict=True)
+    for (key, old, _), (_, new, _) in pairs:
+        if old != new and key not in MAY_CHANGE:
+            raise TrainingError(
+                f"{path.parent} was started with other settings: {key} is {old} there and {new} "
+                "here. Name another --out."
+            )

@@ -1,0 +1,126 @@
+"""One trial of a study: one variant with one seed, in a run directory of its own.
+
+result.json    what a finished trial found
+failure.json   why a trial failed
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from reconet.engine import read_log
+from reconet.errors import TrainingError
+from reconet.models.liveness import Liveness
+from reconet.recipes.schema import Recipe
+from reconet.study.spectrum import Spectrum
+from reconet.study.variants import Variant
+from reconet.system.files import write_text
+
+RESULT, FAILURE = "result.json", "failure.json"
+FORMAT = 1
+LIVENESS = Liveness._fields  # the figures of a validation that are about the attention
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialResult:
+    """The result of one trial: the network at its last step, not the best of many."""
+
+    variant: str
+    seed: int
+    steps: int
+    protocol: str
+    figures: dict[str, float]
+    params: int
+    macs: int  # of one crop, in inference
+    images_per_second: float | None  # median in training; None for networks scored again
+    seconds: float | None  # of training, at that speed
+    trajectory: list[dict[str, float]]  # mIoU and liveness at every validation
+    spectrum: Spectrum | None  # of contexts with a tensor reconstruction
+    environment: dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One variant with one seed, and the directory that holds its run."""
+
+    variant: Variant
+    seed: int
+    recipe: Recipe
+    directory: Path
+    network: Path | None  # the run whose network is scored; None: train one
+
+    @property
+    def name(self) -> str:
+        """Return its name for messages, such as "fcn seed 0"."""
+        return f"{self.variant.name} seed {self.seed}"
+
+    @property
+    def output_file(self) -> Path:
+        """Return the file that holds the output of its process."""
+        return self.directory.with_name(f"{self.directory.name}.out")
+
+    def is_finished(self) -> bool:
+        """Return whether it has a result."""
+        return (self.directory / RESULT).is_file()
+
+    def failure(self) -> str | None:
+        """Return why it failed, or None if it did not."""
+        path = self.directory / FAILURE
+        if self.is_finished() or not path.is_file():
+            return None
+        try:
+            return str(json.loads(path.read_text(encoding="utf-8"))["error"])
+        except (ValueError, KeyError):
+            return f"{path} gives no reason"
+
+    def step(self) -> int:
+        """Return the last step in its log."""
+        return max((line["step"] for line in read_log(self.directory)), default=0)
+
+
+def make_trials(
+    variants: Sequence[Variant], base: Recipe, seeds: Sequence[int], out: Path
+) -> list[Trial]:
+    """List all trials seed by seed, so that a study stopped early has compared all variants."""
+    trials = []
+    for seed in seeds:
+        for variant in variants:
+            other = variant.network_of
+            trials.append(
+                Trial(
+                    variant=variant,
+                    seed=seed,
+                    recipe=variant.recipe(base, seed),
+                    directory=out / variant.name / f"seed{seed}",
+                    network=None if other is None else out / other / f"seed{seed}",
+                )
+            )
+    return trials
+
+
+def write_result(directory: Path, result: TrialResult) -> None:
+    """Write result.json, which marks a trial as finished."""
+    write_text(directory / RESULT, json.dumps({"format": FORMAT, **asdict(result)}, indent=1))
+
+
+def read_result(directory: Path) -> TrialResult | None:
+    """Read the result of a trial, or return None if it is not finished."""
+    path = directory / RESULT
+    if not path.is_file():
+        return None
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if values.pop("format") != FORMAT:
+            raise ValueError("another format")
+        values["spectrum"] = values["spectrum"] and Spectrum(**values["spectrum"])
+        return TrialResult(**values)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise TrainingError(
+            f"{path} is damaged ({error}). Remove it to run the trial again."
+        ) from error
+
+
+def write_failure(directory: Path, reason: str) -> None:
+    """Write failure.json, which says why a trial failed."""
+    write_text(directory / FAILURE, json.dumps({"error": reason}))
