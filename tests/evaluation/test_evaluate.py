@@ -1,4 +1,4 @@
-"""The verb and its evaluator: scores, protocols, processes, and what users get wrong."""
+"""`reconet evaluate`: scores, protocols, processes, and what users get wrong."""
 
 import json
 from collections.abc import Callable
@@ -11,65 +11,38 @@ from sklearn.metrics import confusion_matrix
 
 from reconet.cli import main
 from reconet.data import DATASETS, open_dataset
-from reconet.data.dataset import FileDataset
-from reconet.data.images.read import read_index
-from reconet.errors import DataError
-from reconet.evaluation.evaluate import evaluate, evaluate_run
+from reconet.data.images.read import read_mask
+from reconet.evaluation import evaluate
 from reconet.inference.protocol import Protocol
-from reconet.inference.windows import labels
-from reconet.models.network_info import NetworkInfo
-from reconet.models.segmenter import build_model
-from reconet.models.trained import TrainedNetwork, save_trained
-from reconet.recipes import find_recipe
+from reconet.inference.windows import predict_labels
+from reconet.models.trained import load_trained, save_trained
 from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
-from reconet.system.distributed import World
 from reconet.types import IGNORE
 from tests.data.trees import make_tree
-from tests.engine.launch import finish, start
+from tests.factories import tiny_network, tiny_recipe
+from tests.launch import finish, start
 
-ALONE = World(rank=0, size=1, device=torch.device("cpu"))
 Answer = tuple[int, str, str]
 
 
-def recipe_for(dataset: str, root: Path) -> Recipe:
-    settings = [f"data.name={dataset}", f"data.root={root}", "data.crop=32", "data.base_size=48"]
-    if dataset != "scenes":
-        settings.append("data.options={}")
-    return apply_overrides(find_recipe("scenes/tiny"), settings)
-
-
-def trained_on(
+def make_network(
     dataset: str, directory: Path, classes: tuple[str, ...] | None = None
 ) -> tuple[Path, Recipe]:
-    """A network with random weights and a strong opinion on every pixel."""
+    """Write a dataset, and a network for it that sees small windows. Return file and recipe."""
+    settings = [f"data.name={dataset}", f"data.root={directory / 'data'}"]
     if dataset != "scenes":
         make_tree(dataset, directory / "data")
-    recipe = recipe_for(dataset, directory / "data")
-    info = DATASETS[dataset].info
-    model = build_model(recipe, len(classes or info.classes))
-    torch.nn.init.normal_(model.classify.weight, std=1)
+        settings.append("data.options={}")
+    recipe = tiny_recipe(*settings, "data.crop=32", "data.base_size=48")
     path = directory / "net.safetensors"
-    save_trained(
-        path,
-        TrainedNetwork(
-            model=model.eval(),
-            info=NetworkInfo(
-                recipe=recipe,
-                classes=classes or info.classes,
-                palette=info.palette[: len(classes or info.classes)],
-                step=7,
-                score={},
-            ),
-        ),
-    )
+    save_trained(path, tiny_network(recipe, classes=classes, decided=True))
     return path, recipe
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.manual_seed(0)
-    return trained_on("scenes", tmp_path_factory.mktemp("run"))[0]
+    return make_network("scenes", tmp_path_factory.mktemp("run"))[0]
 
 
 def ask(capsys: pytest.CaptureFixture[str], *arguments: object) -> Answer:
@@ -78,44 +51,23 @@ def ask(capsys: pytest.CaptureFixture[str], *arguments: object) -> Answer:
 
 
 def test_the_matrix_is_that_of_scikit_learn_over_all_images(tmp_path: Path) -> None:
-    path, recipe = trained_on("camvid", tmp_path)
-    result = evaluate_run(path, device="cpu")
+    path, recipe = make_network("camvid", tmp_path)
+    result = evaluate(path, device="cpu")
     assert result is not None
     dataset = open_dataset("camvid", "val", tmp_path / "data")
-    from reconet.models.trained import load_trained
-
     model, protocol = load_trained(path).model, Protocol.of(recipe.eval, recipe.data)
-    truth, said = [], []
+    truth, predicted = [], []
     for index in range(len(dataset)):
         sample = dataset[index]
-        said_hw = labels(model.coarse, torch.from_numpy(sample.image_hwc), protocol, 11)
+        predicted_hw = predict_labels(
+            model.coarse, torch.from_numpy(sample.image_hwc), protocol, 11
+        )
         scored_hw = sample.label_hw != IGNORE
         truth.append(sample.label_hw[scored_hw])
-        said.append(said_hw.numpy()[scored_hw])
-    expected = confusion_matrix(np.concatenate(truth), np.concatenate(said), labels=range(11))
+        predicted.append(predicted_hw.numpy()[scored_hw])
+    expected = confusion_matrix(np.concatenate(truth), np.concatenate(predicted), labels=range(11))
     assert np.abs(result.count_kk.numpy() - expected).sum() <= 4  # folding may move a pixel
     assert result.count_kk.sum() == expected.sum()
-
-
-def test_validation_uses_the_same_code_with_the_network_as_it_is() -> None:
-    """In training the network stays in training mode, and is not copied."""
-    recipe = find_recipe("scenes/tiny")
-    dataset = open_dataset("scenes", "val", None, recipe.data.options)
-    classes = len(dataset.info.classes)
-    model = build_model(recipe, classes).train()
-    count_kk = evaluate(model, dataset, ALONE)
-    assert model.training
-    expected_kk = torch.zeros(classes, classes, dtype=torch.int64)
-    model.eval()
-    for index in range(len(dataset)):
-        _, image_hwc, label_hw = dataset[index]
-        image_bchw = torch.from_numpy(image_hwc).permute(2, 0, 1)[None]
-        with torch.no_grad():
-            said_hw = model(image_bchw).main_bkhw.argmax(1)[0].numpy()
-        for true, said in zip(label_hw.flat, said_hw.flat, strict=True):
-            if true != IGNORE:
-                expected_kk[true, said] += 1
-    assert (count_kk - expected_kk).abs().sum() <= 4  # ties in the last bit
 
 
 def test_the_protocol_stands_beside_the_score(
@@ -135,8 +87,8 @@ def test_the_protocol_stands_beside_the_score(
 
 
 def test_options_change_what_is_computed(run: Path) -> None:
-    one = evaluate_run(run, device="cpu")
-    other = evaluate_run(
+    one = evaluate(run, device="cpu")
+    other = evaluate(
         run, device="cpu", change=lambda recipe: apply_overrides(recipe, ["eval.flip=true"])
     )
     assert one is not None
@@ -157,7 +109,7 @@ def test_one_and_two_processes_print_the_same(run: Path) -> None:
 def test_submit_writes_what_the_network_says(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, dataset: str
 ) -> None:
-    path, _ = trained_on(dataset, tmp_path)
+    path, _ = make_network(dataset, tmp_path)
     code, out, _ = ask(capsys, path, "--split=test", "--submit", tmp_path / "out", "--json")
     assert code == 0
     values = json.loads(out)
@@ -165,7 +117,7 @@ def test_submit_writes_what_the_network_says(
     assert Path(values["submission"]).exists()
     if dataset != "ade20k":
         (file,) = Path(values["submission"]).glob("*.png")
-        assert read_index(file).shape == (40, 56)
+        assert read_mask(file).shape == (40, 56)
     shown = ask(capsys, path, "--split=test", "--submit", tmp_path / "out")[1]
     assert "for the test server" in shown
 
@@ -173,7 +125,7 @@ def test_submit_writes_what_the_network_says(
 def test_submit_of_a_labelled_split_scores_it_too(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    path, _ = trained_on("ade20k", tmp_path)
+    path, _ = make_network("ade20k", tmp_path)
     code, out, _ = ask(capsys, path, "--submit", tmp_path / "out", "--json")
     assert code == 0
     assert "challenge" in json.loads(out)["figures"]
@@ -205,15 +157,15 @@ def test_a_wrong_option_is_one_line(
 
 
 def no_labels(directory: Path) -> list[object]:
-    return [trained_on("voc12", directory)[0], "--split=test"]
+    return [make_network("voc12", directory)[0], "--split=test"]
 
 
 def other_classes(directory: Path) -> list[object]:
-    return [trained_on("camvid", directory, tuple("abcdefghijk"))[0]]
+    return [make_network("camvid", directory, tuple("abcdefghijk"))[0]]
 
 
 def other_count(directory: Path) -> list[object]:
-    return [trained_on("camvid", directory, tuple("abcde"))[0]]
+    return [make_network("camvid", directory, tuple("abcde"))[0]]
 
 
 def no_file(directory: Path) -> list[object]:
@@ -239,15 +191,3 @@ def test_a_wrong_network_is_one_line(
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert message in err
-
-
-def test_no_images_is_an_error_and_not_a_score() -> None:
-    recipe = find_recipe("scenes/tiny")
-    empty = FileDataset(
-        info=DATASETS["camvid"].info,
-        split="val",
-        pairs=[],
-        read_label=lambda path: np.zeros((1, 1), np.uint8),
-    )
-    with pytest.raises(DataError, match="camvid has no images in split 'val'"):
-        evaluate(build_model(recipe, 11), empty, ALONE)

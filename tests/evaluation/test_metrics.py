@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconet.evaluation.metrics import confusion, scores
+from reconet.evaluation.metrics import confusion_matrix, scores
 
 CLASSES = 4
 pixels = st.lists(
@@ -24,7 +24,7 @@ def slow_iou(pairs: list[tuple[int, int]], k: int) -> float:
 @given(pixels)
 def test_iou_equals_the_set_definition(pairs: list[tuple[int, int]]) -> None:
     label_n, predicted_n = torch.tensor(pairs).T
-    result = scores(confusion(label_n, predicted_n, CLASSES))
+    result = scores(confusion_matrix(label_n, predicted_n, CLASSES))
     expected = torch.tensor([slow_iou(pairs, k) for k in range(CLASSES)]).double()
     torch.testing.assert_close(result.iou_k, expected, equal_nan=True)
     torch.testing.assert_close(result.mean_iou, expected.nanmean(), equal_nan=True)
@@ -32,7 +32,7 @@ def test_iou_equals_the_set_definition(pairs: list[tuple[int, int]]) -> None:
 
 def test_perfect_prediction_scores_one_everywhere() -> None:
     label_n = torch.tensor([0, 1, 2, 2])
-    result = scores(confusion(label_n, label_n, 3))
+    result = scores(confusion_matrix(label_n, label_n, 3))
     assert result.mean_iou == result.pixel_accuracy == result.mean_accuracy == 1.0
     assert result.frequency_weighted_iou == 1.0
 
@@ -40,7 +40,7 @@ def test_perfect_prediction_scores_one_everywhere() -> None:
 def test_the_four_scores_of_a_small_case_worked_by_hand() -> None:
     label_n = torch.tensor([0, 0, 0, 1])
     predicted_n = torch.tensor([0, 0, 1, 1])
-    result = scores(confusion(label_n, predicted_n, 2))
+    result = scores(confusion_matrix(label_n, predicted_n, 2))
     torch.testing.assert_close(result.iou_k, torch.tensor([2 / 3, 1 / 2], dtype=torch.double))
     assert math.isclose(result.pixel_accuracy.item(), 3 / 4)
     assert math.isclose(result.mean_accuracy.item(), (2 / 3 + 1) / 2)
@@ -49,33 +49,33 @@ def test_the_four_scores_of_a_small_case_worked_by_hand() -> None:
 
 def test_void_is_not_scored_even_where_something_is_predicted() -> None:
     label_n, predicted_n = torch.tensor([0, 1, 255]), torch.tensor([0, 1, 0])
-    assert scores(confusion(label_n, predicted_n, 2)).mean_iou == 1.0
+    assert scores(confusion_matrix(label_n, predicted_n, 2)).mean_iou == 1.0
 
 
 def test_class_absent_everywhere_does_not_lower_the_mean() -> None:
     label_n = torch.tensor([0, 1])
-    assert scores(confusion(label_n, label_n, 3)).mean_iou == 1.0
+    assert scores(confusion_matrix(label_n, label_n, 3)).mean_iou == 1.0
 
 
 def test_class_predicted_but_never_true_scores_zero() -> None:
-    result = scores(confusion(torch.tensor([0, 0]), torch.tensor([0, 2]), 3))
+    result = scores(confusion_matrix(torch.tensor([0, 0]), torch.tensor([0, 2]), 3))
     assert result.iou_k[2] == 0.0
     assert result.iou_k[1].isnan()
 
 
 def test_eight_bit_maps_of_many_classes_do_not_overflow() -> None:
     label_hw = torch.full((3, 5), 149, dtype=torch.uint8)
-    count_kk = confusion(label_hw, label_hw, 150)
+    count_kk = confusion_matrix(label_hw, label_hw, 150)
     assert count_kk.dtype == torch.int64
     assert count_kk[149, 149] == 15
 
 
 def test_nothing_but_void_scores_nan_not_an_error() -> None:
-    result = scores(confusion(torch.tensor([255]), torch.tensor([0]), 2))
+    result = scores(confusion_matrix(torch.tensor([255]), torch.tensor([0]), 2))
     assert result.pixel_accuracy.isnan()
     assert result.mean_iou.isnan()
 
 
 def test_predictions_outside_the_classes_are_an_error_not_a_wrong_score() -> None:
     with pytest.raises(ValueError, match="outside the 3 classes"):
-        confusion(torch.tensor([1]), torch.tensor([3]), 3)
+        confusion_matrix(torch.tensor([1]), torch.tensor([3]), 3)

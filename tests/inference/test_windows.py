@@ -14,10 +14,9 @@ from torch import Tensor
 
 from reconet.bench.evaluate import windows
 from reconet.data.transforms import MEAN_COLOUR
-from reconet.inference.protocol import WHOLE, Protocol, at_scale
-from reconet.inference.windows import bands, labels, probabilities
+from reconet.inference.protocol import WHOLE, Protocol, window_grid
+from reconet.inference.windows import predict_labels, predict_probabilities, probability_bands
 from reconet.models.segmenter import create_model
-from reconet.recipes.schema import Data, Eval
 
 SIDE = st.integers(1, 40)
 MULTI = Protocol(base_size=40, crop=(24, 16), scales=(0.4, 1.0, 1.7), flip=True)
@@ -28,13 +27,13 @@ def image(height: int, width: int) -> Tensor:
 
 
 def pixelwise(image_bchw: Tensor) -> Tensor:
-    """Logits of a pixel from its colour alone."""
+    """Compute the logits of a pixel from its colour alone."""
     colour_bchw = image_bchw.float() / 64
     return torch.cat([colour_bchw, colour_bchw.sum(1, keepdim=True).sin()], 1)
 
 
 def blurred(image_bchw: Tensor) -> Tensor:
-    """Looks at neighbours, at half the resolution, and tells left from right."""
+    """Look at neighbours, at half the resolution. Left and right differ."""
     weight_kc33 = torch.linspace(-1, 1, 5 * 27).view(5, 3, 3, 3)
     return F.conv2d(image_bchw.float() / 255, weight_kc33, stride=2, padding=1)
 
@@ -53,22 +52,12 @@ def test_windows_cover_every_pixel_and_stay_inside(
     assert seen_hw.min() >= 1
 
 
-@given(SIDE, SIDE, st.floats(0.1, 4), st.sampled_from(["slide", "whole"]))
-def test_every_pixel_is_in_a_window_of_every_scale(
-    height: int, width: int, scale: float, mode: str
-) -> None:
-    protocol = Protocol(mode=mode, relative_to="original", crop=(7, 5))  # type: ignore[arg-type]
-    for axis in at_scale((height, width), scale, protocol):
-        share_n = axis.share()
-        assert ((share_n > 0) & (share_n <= 1)).all()
-
-
 @pytest.mark.parametrize("size", [(50, 61), (24, 16), (9, 40), (1, 1)])
 def test_windows_of_a_pixelwise_function_equal_the_whole_image(size: tuple[int, int]) -> None:
     image_hwc = image(*size)
     slide = Protocol(relative_to="original", crop=(24, 16))
-    whole_hkw = probabilities(pixelwise, image_hwc, WHOLE, 4)
-    torch.testing.assert_close(probabilities(pixelwise, image_hwc, slide, 4), whole_hkw)
+    whole_hkw = predict_probabilities(pixelwise, image_hwc, WHOLE, 4)
+    torch.testing.assert_close(predict_probabilities(pixelwise, image_hwc, slide, 4), whole_hkw)
     direct_bkhw = pixelwise(image_hwc.permute(2, 0, 1)[None]).softmax(1)
     torch.testing.assert_close(whole_hkw, direct_bkhw[0])
 
@@ -78,20 +67,20 @@ def test_a_whole_image_is_what_the_network_says_of_it() -> None:
     image_hwc = image(45, 71)
     with torch.no_grad():
         expected_bkhw = model(image_hwc.permute(2, 0, 1)[None]).main_bkhw.softmax(1)
-    got_khw = probabilities(model.coarse, image_hwc, WHOLE, 3)
+    got_khw = predict_probabilities(model.coarse, image_hwc, WHOLE, 3)
     torch.testing.assert_close(got_khw, expected_bkhw[0])
-    assert torch.equal(labels(model.coarse, image_hwc, WHOLE, 3), got_khw.argmax(0).byte())
+    assert torch.equal(predict_labels(model.coarse, image_hwc, WHOLE, 3), got_khw.argmax(0).byte())
 
 
 def test_mirror_images_change_nothing_for_a_symmetric_network() -> None:
     image_hwc = image(31, 45)
     one = Protocol(relative_to="original", crop=(24, 16), scales=(1.0, 1.5))
-    both_khw = probabilities(pixelwise, image_hwc, replace(one, flip=True), 4)
-    torch.testing.assert_close(both_khw, probabilities(pixelwise, image_hwc, one, 4))
+    both_khw = predict_probabilities(pixelwise, image_hwc, replace(one, flip=True), 4)
+    torch.testing.assert_close(both_khw, predict_probabilities(pixelwise, image_hwc, one, 4))
 
 
 def obvious(image_hwc: Tensor, protocol: Protocol, classes: int) -> Tensor:
-    """Scale by scale, mirror image by mirror image, window by window, pixel by pixel."""
+    """Average scale by scale, mirror image by mirror image, window by window, pixel by pixel."""
     height, width = image_hwc.shape[:2]
     total_khw = torch.zeros(classes, height, width)
     for scale in protocol.scales:
@@ -137,7 +126,7 @@ def one_view(
 def test_scales_windows_and_mirror_images_are_averaged_as_in_the_obvious_loop() -> None:
     image_hwc = image(27, 33)
     expected_khw = obvious(image_hwc, MULTI, 5)
-    got_khw = probabilities(blurred, image_hwc, MULTI, 5)
+    got_khw = predict_probabilities(blurred, image_hwc, MULTI, 5)
     torch.testing.assert_close(got_khw, expected_khw, atol=2e-3, rtol=0)  # bytes round either way
     assert (got_khw - expected_khw).abs().median() < 1e-6
 
@@ -149,8 +138,8 @@ def test_bands_equal_no_bands(budget: int, height: int, width: int) -> None:
     image_hwc = image(height, width)
     small = replace(MULTI, budget_bytes=budget, scales=(0.7, 1.3))
     large = replace(small, budget_bytes=2**31)
-    got_khw = probabilities(blurred, image_hwc, small, 5)
-    torch.testing.assert_close(got_khw, probabilities(blurred, image_hwc, large, 5))
+    got_khw = predict_probabilities(blurred, image_hwc, small, 5)
+    torch.testing.assert_close(got_khw, predict_probabilities(blurred, image_hwc, large, 5))
 
 
 def test_bands_run_no_window_twice_while_there_is_room() -> None:
@@ -162,10 +151,11 @@ def test_bands_run_no_window_twice_while_there_is_room() -> None:
         return blurred(image_bchw)
 
     image_hwc = image(400, 30)
-    rows = [rows for rows, _ in bands(counting, image_hwc, replace(MULTI, budget_bytes=200_000), 5)]
+    small = replace(MULTI, budget_bytes=200_000)
+    rows = [rows for rows, _ in probability_bands(counting, image_hwc, small, 5)]
     assert len(rows) > 3
-    views = [at_scale((400, 30), scale, MULTI) for scale in MULTI.scales]
-    assert seen == 2 * sum(len(view.windows()) for view in views)
+    grids = [window_grid((400, 30), scale, MULTI) for scale in MULTI.scales]
+    assert seen == 2 * sum(len(grid.corners()) for grid in grids)
 
 
 def test_the_network_never_sees_more_at_once_than_asked_for() -> None:
@@ -175,7 +165,7 @@ def test_the_network_never_sees_more_at_once_than_asked_for() -> None:
         shapes.add(tuple(image_bchw.shape))
         return pixelwise(image_bchw)
 
-    labels(watching, image(90, 90), replace(MULTI, batch=3), 4)
+    predict_labels(watching, image(90, 90), replace(MULTI, batch=3), 4)
     assert {shape[2:] for shape in shapes} == {(24, 16)}
     assert max(shape[0] for shape in shapes) == 3
 
@@ -188,26 +178,17 @@ def test_a_whole_image_too_large_for_the_budget_is_cut_into_windows() -> None:
         return pixelwise(image_bchw)
 
     protocol = Protocol(mode="whole", relative_to="original", crop=(24, 16), budget_bytes=256 * 999)
-    labels(watching, image(30, 33), protocol, 4)
+    predict_labels(watching, image(30, 33), protocol, 4)
     assert set(shapes) == {(30, 33)}
     shapes.clear()
-    labels(watching, image(30, 34), protocol, 4)
+    predict_labels(watching, image(30, 34), protocol, 4)
     assert set(shapes) == {(24, 16)}
     assert "over 999 pixels: windows of 24 x 16" in str(protocol)
 
 
-def test_the_protocol_of_a_recipe_says_all_that_matters() -> None:
-    settings = Eval(scales=(0.75, 1.0), flip=True)
-    protocol = Protocol.of(settings, Data(name="voc12", base_size=520, crop=(512, 512)))
-    assert str(protocol) == (
-        "windows of 512 x 512 at 2/3 of their size; scale 0.75, 1 of a long side of 520; "
-        "with mirror images; mean of softmax"
-    )
-
-
 BIG = """
 import resource, sys, torch
-from reconet.inference.windows import Protocol, labels
+from reconet.inference.windows import Protocol, predict_labels
 side, budget = int(sys.argv[1]), int(sys.argv[2])
 torch.set_num_threads(1)
 def peak(): return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -216,9 +197,9 @@ image_hwc = torch.zeros(side, side, 3, dtype=torch.uint8)
 image_hwc[:, side // 2 :, 1] = 200
 image_hwc.add_(1)
 protocol = Protocol(relative_to="original", crop=(512, 512), mode=sys.argv[3], budget_bytes=budget)
-labels(forward, image_hwc[:1000, :1000], protocol, 3)
+predict_labels(forward, image_hwc[:1000, :1000], protocol, 3)
 before = peak()
-label_hw = labels(forward, image_hwc, protocol, 3)
+label_hw = predict_labels(forward, image_hwc, protocol, 3)
 assert label_hw[:, : side // 2 - 600].max() == 0 and label_hw[:, side // 2 + 600 :].min() == 1
 print(peak() - before)
 """
@@ -231,11 +212,11 @@ def growth(side: int, budget: int, mode: str) -> int:
 
 
 def test_memory_stays_within_the_budget_on_a_big_image() -> None:
-    """6000 x 6000 with three classes: all the probabilities at once would be 432 MB."""
+    # 6000 x 6000 with three classes: all the probabilities at once would be 432 MB.
     assert growth(6000, 2**27, "whole") < 2**27 + 6000 * 6000  # beside the labels themselves
 
 
 @pytest.mark.slow
 def test_memory_stays_within_the_budget_on_a_huge_image() -> None:
-    """10,000 x 10,000: all the probabilities at once would be 1.2 GB."""
+    # 10,000 x 10,000: all the probabilities at once would be 1.2 GB.
     assert growth(10_000, 2**28, "slide") < 2**28 + 10_000 * 10_000

@@ -1,0 +1,97 @@
+"""A run resumes, and what is done is not done again."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconet.inference.folder.record import RECORD, read_record
+from reconet.inference.folder.write import write_outputs
+from reconet.models.trained import load_trained, save_trained
+from tests.inference.folder.helpers import ask_predict, read_tree, save_image
+
+
+def test_a_second_run_skips_what_is_done_and_changed_images_are_done_again(
+    capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
+) -> None:
+    paths = [save_image(tmp_path / "in" / f"{number}.png", number) for number in range(3)]
+    arguments = (run, tmp_path / "in", "--out", tmp_path / "out", "--json")
+    ask_predict(capsys, *arguments)
+    before = read_tree(tmp_path / "out")
+    assert ask_predict(capsys, *arguments)[1]["skipped"] == 3
+    assert read_tree(tmp_path / "out") == before
+    save_image(paths[1], 9)
+    (tmp_path / "out" / "2.overlay.jpg").unlink()
+    result = ask_predict(capsys, *arguments)[1]
+    assert [one["status"] for one in result["images"]] == ["skipped", "done", "done"]
+    assert read_tree(tmp_path / "out").keys() == before.keys()
+    assert ask_predict(capsys, *arguments, "--probabilities")[1]["done"] == 3
+
+
+def test_a_run_that_is_killed_resumes(
+    capsys: pytest.CaptureFixture[str],
+    run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for number in range(4):
+        save_image(tmp_path / "in" / f"{number}.png", number)
+    arguments = (run, tmp_path / "in", "--out", tmp_path / "out", "--json")
+    calls = []
+
+    def dies(*given: Any) -> dict[str, str]:
+        calls.append(given)
+        outputs = write_outputs(*given)
+        if len(calls) == 3:
+            raise KeyboardInterrupt  # after the files of the third, before its line
+        return outputs
+
+    monkeypatch.setattr("reconet.inference.folder.worker.write_outputs", dies)
+    assert ask_predict(capsys, *arguments)[0] == 130
+    journal = next((tmp_path / "out").glob("predictions.*.part"))
+    journal.write_bytes(journal.read_bytes() + b'{"format": 1, "sour')  # a line cut short
+    monkeypatch.undo()
+    code, result, _ = ask_predict(capsys, *arguments)
+    assert (code, result["done"], result["skipped"]) == (0, 2, 2)
+    assert set(read_tree(tmp_path / "out")) == {
+        RECORD,
+        *(f"{number}{end}" for number in range(4) for end in (".png", ".overlay.jpg")),
+    }
+
+
+def test_another_network_or_other_settings_need_overwrite(
+    capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
+) -> None:
+    save_image(tmp_path / "in" / "a.png")
+    arguments = (tmp_path / "in", "--out", tmp_path / "out", "--json")
+    ask_predict(capsys, run, *arguments)
+    code, _, err = ask_predict(capsys, run, *arguments, "--flip")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "1 prediction of this network with other settings; " in err
+    assert "--overwrite" in err
+    trained = load_trained(run)
+    other = tmp_path / "other.safetensors"
+    save_trained(other, replace(trained, info=replace(trained.info, step=8)))
+    code, _, err = ask_predict(capsys, other, *arguments)
+    assert (code, f"1 prediction of another network ({run}); " in err) == (2, True)
+    assert (
+        f"another network ({run}), with other"
+        in ask_predict(capsys, other, *arguments, "--flip")[2]
+    )
+    assert ask_predict(capsys, other, *arguments, "--overwrite")[1]["done"] == 1
+    assert ask_predict(capsys, other, *arguments)[1]["skipped"] == 1
+    moved = Path(shutil.copy(other, tmp_path / "same.safetensors"))
+    assert ask_predict(capsys, moved, *arguments)[1]["skipped"] == 1, "the same network elsewhere"
+
+
+def test_records_of_images_survive_a_move_of_both_folders(
+    capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
+) -> None:
+    save_image(tmp_path / "old" / "in" / "a.png")
+    ask_predict(capsys, run, tmp_path / "old" / "in", "--out", tmp_path / "old" / "out")
+    (tmp_path / "old").rename(tmp_path / "new")
+    new = tmp_path / "new"
+    assert ask_predict(capsys, run, new / "in", "--out", new / "out", "--json")[1]["skipped"] == 1
+    assert list(read_record(new / "out")) == ["../in/a.png"]

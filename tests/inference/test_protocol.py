@@ -1,0 +1,28 @@
+"""Protocols: the windows that they make, and the line that describes them."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconet.inference.protocol import Protocol, window_grid
+from reconet.recipes.schema import Data, Eval
+
+SIDE = st.integers(1, 40)
+
+
+@given(SIDE, SIDE, st.floats(0.1, 4), st.sampled_from(["slide", "whole"]))
+def test_every_pixel_is_in_a_window_of_every_scale(
+    height: int, width: int, scale: float, mode: str
+) -> None:
+    protocol = Protocol(mode=mode, relative_to="original", crop=(7, 5))  # type: ignore[arg-type]
+    for axis in window_grid((height, width), scale, protocol):
+        share_n = axis.share()
+        assert ((share_n > 0) & (share_n <= 1)).all()
+
+
+def test_the_protocol_of_a_recipe_says_all_that_matters() -> None:
+    settings = Eval(scales=(0.75, 1.0), flip=True)
+    protocol = Protocol.of(settings, Data(name="voc12", base_size=520, crop=(512, 512)))
+    assert str(protocol) == (
+        "windows of 512 x 512 at 2/3 of their size; scale 0.75, 1 of a long side of 520; "
+        "with mirror images; mean of softmax"
+    )
