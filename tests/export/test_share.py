@@ -1,6 +1,5 @@
-"""Sharing: a folder with a card that says what the network is, and opens again."""
+"""Sharing: a folder that others can open, and its upload."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,24 +10,23 @@ from PIL import Image
 from reconet.cli import main
 from reconet.data.scenes.generate import CLASSES
 from reconet.errors import CheckpointError, OutputError, RecipeError
-from reconet.export.share import CARD, OF_A_RUN, card, push_folder, write_folder
+from reconet.export.share import CARD, RUN_FILES, upload_folder, write_shared_folder
 from reconet.inference.predictor import Predictor
-from reconet.inference.protocol import Protocol
 from reconet.models.hub import find_shared
 from reconet.models.trained import load_trained, save_trained
 from reconet.system.run_files import BEST, LAST, LOG, RECIPE, SHEET
-from tests.export.trained import tiny_run
+from tests.export.helpers import decided_run
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    directory = tiny_run(tmp_path, "reconet", "data.root=/home/somebody/secret")
+    directory = decided_run(tmp_path, "data.root=/home/somebody/secret")
     Image.new("RGB", (20, 10)).save(directory / SHEET)
     return directory
 
 
 def test_a_shared_folder_gives_the_same_predictions(run: Path, tmp_path: Path) -> None:
-    folder = write_folder(run, tmp_path / "shared", licence="mit")
+    folder = write_shared_folder(run, tmp_path / "shared", licence="mit")
     image_hwc = np.random.default_rng(0).integers(0, 256, (48, 70, 3), np.uint8)
     shared = Predictor.from_pretrained(folder, device="cpu")
     ours = Predictor.from_run(run, device="cpu")
@@ -36,73 +34,41 @@ def test_a_shared_folder_gives_the_same_predictions(run: Path, tmp_path: Path) -
     assert shared.classes == CLASSES
 
 
-def test_the_card_says_what_the_network_is(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "shared"
-    assert main(["share", str(run), "--out", str(out), "--licence", "mit"]) == 0
-    assert capsys.readouterr().out.strip() == str(out)
-    text = (out / "README.md").read_text()
-    _, front, page = text.split("---\n", 2)
-    facts = dict(line.split(": ", 1) for line in front.splitlines())
-    assert json.loads(facts["license"]) == "mit"
-    (entry,) = json.loads(facts["model-index"])
-    assert entry["results"][0]["metrics"] == [{"type": "miou", "value": 0.5, "name": "mIoU"}]
-    for wanted in ("| mIoU | 50.00 |", "M parameters", CLASSES[0], SHEET, '"rank": 4', "64 x 64"):
-        assert wanted in page
-    assert (out / SHEET).is_file()
-
-
-def test_only_scores_are_shown_as_scores_and_with_their_protocol(run: Path) -> None:
-    trained = load_trained(run)
-    score = {"miou": 0.25, "effective_rank": 1.66, "lambda_spread": 0.00013}
-    text = card(
-        replace(trained, info=replace(trained.info, score=score)), "A title", None, images=False
-    )
-    index = next(line for line in text.splitlines() if line.startswith("model-index: "))
-    assert "miou" in index
-    assert "effective_rank" not in index
-    assert "| mIoU | 25.00 |" in text
-    assert "| effective" not in text
-    assert "effective rank 1.66, lambda spread 0.00013." in text
-    assert f"as validated in training: {Protocol.in_training(trained.info.recipe.data)}." in text
-
-
 def test_where_the_owner_keeps_files_stays_private(tmp_path: Path) -> None:
     places = ["data.root=/home/me/secret", "train.init_from=/home/me/secret/best.safetensors"]
     places += ["data.options.train=8", "model.options={}"]
-    run = tiny_run(tmp_path / "run", "reconet", *places)
+    run = decided_run(tmp_path / "run", *places)
     trained = load_trained(run)
     model = trained.info.recipe.model.model_copy(update={"weights": "/home/me/secret/resnet.pth"})
     recipe = trained.info.recipe.model_copy(update={"model": model})
     save_trained(run / BEST, replace(trained, info=replace(trained.info, recipe=recipe)))
-    folder = write_folder(run, tmp_path / "shared")
+    folder = write_shared_folder(run, tmp_path / "shared")
     assert load_trained(folder).info.recipe.data.root is None
     for path in folder.iterdir():
         assert b"secret" not in path.read_bytes(), path.name
 
 
-@pytest.mark.parametrize("there", ["README.md", "notes.txt", *OF_A_RUN])
+@pytest.mark.parametrize("there", ["README.md", "notes.txt", *RUN_FILES])
 def test_a_folder_that_is_not_ours_is_left_as_it_is(run: Path, tmp_path: Path, there: str) -> None:
     out = tmp_path / "project"
     out.mkdir()
     (out / there).write_text("mine")
-    with pytest.raises(OutputError, match="project is there and holds other things"):
-        write_folder(run, out)
+    with pytest.raises(OutputError, match="project exists and holds other files"):
+        write_shared_folder(run, out)
     assert [path.read_text() for path in out.iterdir()] == ["mine"]
 
 
 def test_a_folder_of_ours_is_written_again(run: Path, tmp_path: Path) -> None:
     out = tmp_path / "shared"
-    write_folder(run, out, name="The first")
+    write_shared_folder(run, out, name="The first")
     (out / "notes.txt").write_text("mine")
-    write_folder(run, out, name="The second")
+    write_shared_folder(run, out, name="The second")
     assert "# The second" in (out / CARD).read_text()
     assert (out / "notes.txt").read_text() == "mine"
 
 
 def test_what_a_run_directory_is_known_by_is_what_a_training_writes() -> None:
-    assert OF_A_RUN == (LAST, LOG)
+    assert RUN_FILES == (LAST, LOG)
 
 
 def test_a_wrong_hub_id_is_told_before_anything_is_written(
@@ -113,25 +79,15 @@ def test_a_wrong_hub_id_is_told_before_anything_is_written(
     assert not (tmp_path / "shared").exists()
 
 
-def test_a_licence_that_nobody_stated_is_not_made_up(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["share", str(run), "--out", str(tmp_path / "shared")]) == 0
-    assert "no licence is stated" in capsys.readouterr().err
-    text = (tmp_path / "shared" / "README.md").read_text()
-    assert 'license: "other"\nlicense_name: "not-stated"\n' in text
-    assert "not stated by who shared them" in text
-
-
 def test_what_is_no_shared_network_is_one_line(run: Path, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"there is no best\.safetensors in it"):
         find_shared(tmp_path.parent)
     with pytest.raises(CheckpointError, match="neither a folder nor a hub id"):
         find_shared("/no/such/place")
     with pytest.raises(OutputError, match="the run itself"):
-        write_folder(run, run)
+        write_shared_folder(run, run)
     with pytest.raises(RecipeError, match="hub id such as"):
-        push_folder(run, "nobody")
+        upload_folder(run, "nobody")
 
 
 def test_a_hub_id_is_downloaded_and_a_failure_is_one_line(
@@ -166,5 +122,5 @@ def test_upload_makes_the_place_and_sends_our_files_alone(
 
     monkeypatch.setattr("huggingface_hub.create_repo", create)
     monkeypatch.setattr("huggingface_hub.upload_folder", upload)
-    assert push_folder(run, "me/net", private=True) == "hub/me/net"
+    assert upload_folder(run, "me/net", private=True) == "hub/me/net"
     assert done == [("me/net", True, True), ("me/net", run, [CARD, RECIPE, BEST, SHEET])]

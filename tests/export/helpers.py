@@ -1,0 +1,25 @@
+"""What several tests of exports share."""
+
+import importlib
+from pathlib import Path
+
+import torch
+
+from reconet.data.scenes.generate import CLASSES, PALETTE
+from tests.factories import tiny_network, tiny_recipe, write_run
+
+# The module, to patch it. The attribute `export` of the package is the function.
+EXPORT_MODULE = importlib.import_module("reconet.export.export")
+
+
+def decided_run(directory: Path, *settings: str) -> Path:
+    """Write the run of a network that has a strong opinion on every pixel."""
+    recipe = tiny_recipe(*settings)
+    return write_run(
+        directory, tiny_network(recipe, classes=CLASSES, palette=PALETTE, decided=True)
+    )
+
+
+def random_image(*shape: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
