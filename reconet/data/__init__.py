@@ -1,23 +1,38 @@
 """Datasets: images and labels, by name.
 
-registry.py      every dataset by name; open_dataset() is the door
-sets/            one file per dataset
+registry.py      DATASETS, the table of all datasets; open_dataset() and prepare_dataset()
+sets/            one file per dataset, with all that is known about it
 scenes/          the built-in dataset: generated images in which context decides
-prepare/         conversions that some datasets need, once
+prepare/         what conversions share
 images/          read, write and draw images
-dataset.py       what a dataset is to the rest of the package
-labels.py        from the values in a mask to class numbers
+entry.py         DatasetEntry, the declaration of a dataset
+dataset.py       Dataset, DatasetInfo, Sample: a dataset that is open
+labels.py        from the numbers in masks to labels
 layout.py        find files in the folder of a dataset
-names.py         class names and palettes that datasets share
+classes.py       class names from text, and colours for classes
 options.py       check the options of one dataset
-transforms.py    random scale, crop and flip
+transforms.py    augment: random scale, mirror and crop
 order.py         which image goes where, as a function of (seed, step)
 loader.py        batches, read and augmented by worker processes
 check.py         look for mistakes in a dataset before a training does
-check_report.py  what the check found, as text and JSON
+check_report.py  the result of the check, as text and JSON
 parallel.py      one function over many items, in several processes
 """
 
+from reconet.data.dataset import Dataset, DatasetInfo, Sample, evenly_spaced, has_labels
+from reconet.data.entry import DatasetEntry
 from reconet.data.registry import DATASETS, dataset_root, open_dataset, open_split, prepare_dataset
 
-__all__ = ["DATASETS", "dataset_root", "open_dataset", "open_split", "prepare_dataset"]
+__all__ = [
+    "DATASETS",
+    "Dataset",
+    "DatasetEntry",
+    "DatasetInfo",
+    "Sample",
+    "dataset_root",
+    "evenly_spaced",
+    "has_labels",
+    "open_dataset",
+    "open_split",
+    "prepare_dataset",
+]

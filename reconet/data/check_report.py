@@ -1,4 +1,4 @@
-"""What a look at a dataset has found: as values, as JSON, as tables of plain text."""
+"""The result of a check of a dataset: as values, as JSON, as tables of plain text."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
+class DataProblem:
+    """Something wrong with one image, or with a split as a whole."""
+
     split: str
     name: str
     text: str  # names the file, and the worst values
@@ -28,6 +30,8 @@ class Proposal:
 
 @dataclass(frozen=True, kw_only=True)
 class SplitReport:
+    """What a check counted in one split."""
+
     split: str
     images: int
     official: int | None
@@ -47,11 +51,13 @@ class Listing(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class CheckReport:
+    """The result of a check of some splits of one dataset."""
+
     dataset: str
     classes: tuple[str, ...]
     splits: tuple[SplitReport, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[DataProblem, ...]
     proposals: tuple[Proposal, ...]
     absent: Mapping[str, str] = field(default_factory=dict)  # a split that is not there -> why
 
@@ -60,11 +66,11 @@ class Report:
         return not self.problems
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {"ok": self.ok, **asdict(self)}
 
     def listings(self) -> list[Listing]:
-        """The report as tables: the splits, the classes, and the problems if there are any."""
+        """Return the report as tables: splits, classes, and problems if there are any."""
         tables = [self._split_listing(), self._class_listing()]
         rows = [(problem.split, problem.name, problem.text) for problem in self.problems]
         if rows:

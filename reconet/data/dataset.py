@@ -1,6 +1,6 @@
-"""What a dataset is to the rest of the package: named samples, classes, and an index.
+"""What an opened dataset is: named samples, their classes, and an index.
 
-Every dataset delivers RGB uint8 images and uint8 labels 0..k-1, with 255 for "not labelled".
+Every dataset gives RGB uint8 images and uint8 labels 0..k-1. Pixels without a label are 255.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,17 +14,19 @@ from numpy.typing import NDArray
 
 from reconet.data.images.read import read_image
 from reconet.errors import DataError
-from reconet.types import IGNORE, Colour, Image, Label
+from reconet.types import IGNORE, Image, Label, Palette
 
 
 class Sample(NamedTuple):
-    name: str  # unique in its split; what messages, logs and submissions call it
+    """An image in memory with its labels."""
+
+    name: str  # unique in its split; messages, logs and submissions use it
     image_hwc: Image
     label_hw: Label
 
 
 class Pair(NamedTuple):
-    """One image on disk; without a label where the test set keeps them secret."""
+    """An image file and its mask. Test sets with secret labels have no masks."""
 
     name: str
     image: Path
@@ -33,15 +35,15 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetInfo:
-    """What is known of a dataset before any of its files is opened."""
+    """Facts about a dataset that hold before any of its files is opened."""
 
     name: str
     title: str
     classes: tuple[str, ...]
-    palette: tuple[Colour, ...]
+    palette: Palette
     splits: Mapping[str, int | None]  # the official number of images, or None if there is none
     disjoint: tuple[tuple[str, str], ...] = ()  # pairs of splits that must not share an image
-    layout: tuple[str, ...] = ()  # what is expected under the root, one line each
+    layout: tuple[str, ...] = ()  # files expected under the root, one line each
     licence: str = ""
     source: str = ""  # where to get it
     notes: tuple[str, ...] = ()
@@ -61,7 +63,7 @@ class Dataset(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class FileDataset:
-    """Pairs of files and the one function that knows how this dataset writes its labels."""
+    """Pairs of files, and the function that reads the masks of this dataset."""
 
     info: DatasetInfo
     split: str
@@ -75,7 +77,7 @@ class FileDataset:
         return self.pairs[index].name
 
     def __getitem__(self, index: int) -> Sample:
-        """Read a sample; where the split has no labels, all of it is IGNORE."""
+        """Read a sample. Without a mask all its pixels are void."""
         name, image_path, label_path = self.pairs[index]
         image_hwc = read_image(image_path)
         if label_path is None:
@@ -90,25 +92,25 @@ class FileDataset:
 
 
 def has_labels(dataset: Dataset) -> bool:
-    """Whether there is something to score against; files are not opened."""
+    """Return whether there are labels to score against. Opens no files."""
     return not isinstance(dataset, FileDataset) or any(p.label is not None for p in dataset.pairs)
 
 
-def spread(dataset: Dataset, count: int) -> Iterator[Sample]:
-    """Images spread evenly over a split, to look at; one that cannot be read is left out."""
-    for index in spread_indices(len(dataset), count):
+def sample_evenly(dataset: Dataset, count: int) -> Iterator[Sample]:
+    """Yield `count` samples at even distances. Samples that cannot be read are left out."""
+    for index in evenly_spaced(len(dataset), count):
         with suppress(DataError):
             yield dataset[index]
 
 
-def spread_indices(length: int, count: int) -> list[int]:
-    """So many numbers below `length`, evenly over it; all of them if there are fewer."""
+def evenly_spaced(length: int, count: int) -> list[int]:
+    """Return `count` evenly spaced indices below `length`, or all of them if there are fewer."""
     indices: list[int] = np.linspace(0, length - 1, min(count, length)).astype(int).tolist()
     return indices
 
 
 def share_images(one: Dataset, other: Dataset) -> bool:
-    """Whether some image is in both; generated splits have images of their own."""
+    """Return whether some image is in both. Different splits of generated images share none."""
     if isinstance(one, FileDataset) and isinstance(other, FileDataset):
         return not {p.image for p in one.pairs}.isdisjoint(p.image for p in other.pairs)
     return one.split == other.split

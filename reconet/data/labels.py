@@ -1,7 +1,7 @@
-"""From the numbers in label files to classes: one look-up per pixel, and nothing passes unseen.
+"""Turn the numbers in masks into labels, by a table.
 
-A table has an entry for every number that a file can hold: a class, IGNORE, or ILLEGAL. So a
-label outside the class list is found while reading, with its file, its value and its pixel count.
+A table has an entry for every number that a file can hold: a label, IGNORE, or ILLEGAL. So a
+number outside the class list is found while reading, with its file and its pixel count.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from reconet.data.images.read import read_index
+from reconet.data.images.read import read_mask
 from reconet.errors import DataError
 from reconet.types import IGNORE, Label
 
@@ -22,7 +22,7 @@ MAX_CLASSES = 254  # what is left of 8 bits beside IGNORE and ILLEGAL
 
 
 class IllegalLabelError(DataError):
-    """Labels outside the class list; `counts` has the pixels of each such value."""
+    """A mask holds labels outside the class list. `counts` has the pixels of each such value."""
 
     def __init__(self, message: str, counts: Mapping[int, int] | None = None) -> None:
         super().__init__(message, counts)  # both: errors travel between processes by their args
@@ -33,7 +33,7 @@ class IllegalLabelError(DataError):
 
 
 def label_table(classes: Mapping[int, int], size: int = 256) -> NDArray[np.uint8]:
-    """The table in which number n of a file means classes[n], and all others are ILLEGAL."""
+    """Make the table in which number n means label classes[n], and all others are ILLEGAL."""
     table_n = np.full(size, ILLEGAL, np.uint8)
     for number, index in classes.items():
         table_n[number] = index
@@ -41,22 +41,22 @@ def label_table(classes: Mapping[int, int], size: int = 256) -> NDArray[np.uint8
 
 
 def in_order(count: int, first: int = 0, void: Iterable[int] = (IGNORE,)) -> NDArray[np.uint8]:
-    """The table of `count` classes numbered from `first` on, and of numbers that mean nothing."""
+    """Make the table of `count` classes, numbered from `first` on. Numbers in `void` are void."""
     void_to_ignore = dict.fromkeys(void, IGNORE)
     return label_table(void_to_ignore | {first + index: index for index in range(count)})
 
 
 @dataclass(frozen=True, eq=False)
 class LabelReader:
-    """Read a label file and look its numbers up. Small, and can be sent to a worker."""
+    """Reads masks, and looks their numbers up in a table. Can be sent to a worker."""
 
     table_n: NDArray[np.uint8]
-    read: Callable[[Path], NDArray[Any]] = read_index
+    read: Callable[[Path], NDArray[Any]] = read_mask
 
     def __call__(self, path: Path) -> Label:
         number_hw = self.read(path)
         if number_hw.ndim != 2:
-            raise DataError(f"{path} holds an array of shape {number_hw.shape}, not a label map.")
+            raise DataError(f"{path} holds an array of shape {number_hw.shape}, not a mask.")
         label_hw = self._look_up(path, number_hw)
         if (label_hw == ILLEGAL).any():
             raise self._illegal(path, number_hw[label_hw == ILLEGAL])
@@ -83,7 +83,7 @@ class LabelReader:
 
 
 def ranges(numbers: list[int]) -> str:
-    """[0, 1, 2, 255] as "0..2, 255"."""
+    """Shorten numbers for a message: [0, 1, 2, 255] becomes "0..2, 255"."""
     parts: list[list[int]] = []
     for number in numbers:
         if parts and parts[-1][-1] == number - 1:

@@ -1,4 +1,4 @@
-"""Finding a dataset's files, and saying what was expected where they are not."""
+"""Find the files of a dataset. Errors say what was expected, and what is there instead."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
 
 
 def find_root(root: Path, title: str, expected: Sequence[str], inner: Sequence[str] = ()) -> Path:
-    """The folder that has all of `expected` in it: the root, or one a little above or below.
+    """Return the folder that has all of `expected` in it: the root, or one near it.
 
     `inner` is the official path down to it: with ("VOCdevkit", "VOC2012") the root may be the
     folder that holds VOCdevkit, VOCdevkit, VOC2012, or a folder inside VOC2012.
@@ -30,14 +30,14 @@ def find_root(root: Path, title: str, expected: Sequence[str], inner: Sequence[s
 
 
 def contents(folder: Path, most: int = 6) -> str:
-    """The first few entries of a folder, for a message."""
+    """List the first few entries of a folder, for a message."""
     names = sorted(os.listdir(folder)) if folder.is_dir() else []
     more = f", and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more if names else "nothing"
 
 
 def need_folder(folder: Path, hint: str = "") -> Path:
-    """The folder, which must exist and not be empty."""
+    """Return the folder, which must exist and not be empty."""
     advice = f" {hint}" if hint else ""
     if not folder.is_dir():
         near = next(parent for parent in folder.absolute().parents if parent.is_dir())
@@ -49,21 +49,22 @@ def need_folder(folder: Path, hint: str = "") -> Path:
 
 
 def files_in(folder: Path, suffixes: Iterable[str] = IMAGES, hint: str = "") -> list[Path]:
-    """The files of some kinds in a folder, sorted; there must be one."""
+    """Return the files with these suffixes in a folder, sorted. There must be one."""
     wanted = tuple(suffixes)
     need_folder(folder, hint)
-    files = [path for path in sorted(folder.iterdir()) if is_kind(path, wanted)]
+    files = [path for path in sorted(folder.iterdir()) if has_suffix(path, wanted)]
     if not files:
         raise DataError(f"no {' or '.join(wanted)} files in {folder}; found {contents(folder)}.")
     return files
 
 
-def is_kind(path: Path, suffixes: Sequence[str] = IMAGES) -> bool:
+def has_suffix(path: Path, suffixes: Sequence[str]) -> bool:
+    """Return whether a file has one of these suffixes and is not hidden."""
     return path.suffix.lower() in suffixes and not path.name.startswith(".")
 
 
 def read_lines(path: Path, hint: str = "") -> list[str]:
-    """The lines of a list that are not blank; it must have some, each of them once."""
+    """Read the lines of a list that are not blank. No line may occur twice."""
     advice = f" {hint}" if hint else ""
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -81,7 +82,7 @@ def read_lines(path: Path, hint: str = "") -> list[str]:
 
 
 def read_ids(path: Path, hint: str = "") -> list[str]:
-    """A list of names: of lines such as "/JPEGImages/a.jpg /Labels/a.png", just "a"."""
+    """Read a list of names. A line such as "/JPEGImages/a.jpg /Labels/a.png" names "a"."""
     return [
         line.split()[0].replace("\\", "/").split("/")[-1].partition(".")[0]
         for line in read_lines(path, hint)

@@ -1,17 +1,17 @@
-"""Batches as a pure function of (seed, step): nothing to save, nothing to fast-forward.
+"""Load batches. They depend on (seed, step) alone, so there is no state to save.
 
-A step takes `batch` images, whatever the number of processes; `slot` is the place of an image
+A step takes `batch` images, whatever the number of processes. A `slot` is the place of an image
 in that total batch. Which image is in a slot depends on (seed, epoch) alone, and how it is
-augmented on (seed, step, slot) alone. So the first batch after a restart, with other workers or
-over other processes, is the batch that would have come anyway.
+augmented on (seed, step, slot) alone. So a restart continues with the right batch, even with
+other numbers of workers or processes.
 
     epoch  = step // (images // batch)      the last, incomplete batch of an epoch is not used
     slots of process r of w                   [r * batch / w, (r + 1) * batch / w)
 
-Worker processes read and augment; each makes whole batches, into shared memory that is used over
-and over (fresh shared memory costs about a third of what decoding an image does). A broken image
-is a DataError that names it, or, with on_error="skip", a void crop in its slot: order and shapes
-stay as they were.
+Worker processes read and augment. Each makes whole batches, in shared memory that is reused:
+fresh shared memory costs about a third of the time to decode an image. A broken image is a
+DataError that names it, or, with on_error="skip", a void crop in its slot. Order and shapes do
+not change.
 """
 
 import math
@@ -29,8 +29,8 @@ from torch import Tensor
 from torch.utils import data as torch_data
 
 from reconet.data.dataset import Dataset, Sample
-from reconet.data.order import AUGMENT, Plan, Slot, random_stream
-from reconet.data.transforms import Geometry, cut, void
+from reconet.data.order import AUGMENT, BatchOrder, Slot, random_stream
+from reconet.data.transforms import Augmentation, crop_into, void_crop
 from reconet.errors import DataError, ReconetError, first_line
 
 T = TypeVar("T")
@@ -56,14 +56,14 @@ class Skipped(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """An error on its way out of a worker: as a value, because DataLoader would wrap it in text."""
+    """An error in a worker, as a value: DataLoader would wrap an exception in text."""
 
     text: str
 
 
 def batches(
     dataset: Dataset,
-    geometry: Geometry,
+    augmentation: Augmentation,
     *,
     seed: int,
     batch: int,
@@ -75,12 +75,12 @@ def batches(
     on_error: OnError = "raise",
     keep: bool = True,
 ) -> Iterator[Batch]:
-    """The batches of steps `start` to `steps` - 1, as process `rank` of `world` sees them.
+    """Yield the batches of steps `start` to `steps` - 1 for process `rank` of `world`.
 
-    With keep=False a batch is not copied: its pixels last until the next batch but one is asked
-    for, which is all that a training step needs and spares a third of the time.
+    With keep=False a batch is not copied. Its pixels last until the next batch but one is
+    requested, which is enough for a training step and saves a third of the time.
     """
-    plan = Plan(
+    order = BatchOrder(
         images=len(dataset),
         seed=seed,
         batch=batch,
@@ -89,9 +89,10 @@ def batches(
         rank=rank,
         world=world,
     )
-    buffers = Buffers.make(plan, geometry, workers)
-    maker = BatchMaker(dataset, geometry, seed, on_error, buffers, void("", geometry))
-    return (maker.buffers.take(made, keep) for made in produce(maker, enumerate(plan), workers))
+    buffers = Buffers.make(order, augmentation, workers)
+    blank = void_crop("", augmentation)
+    maker = BatchMaker(dataset, augmentation, seed, on_error, buffers, blank)
+    return (buffers.take(header, keep) for header in produce(maker, enumerate(order), workers))
 
 
 def samples(
@@ -102,15 +103,15 @@ def samples(
     workers: int = 0,
     on_error: OnError = "raise",
 ) -> Iterator[Sample | Skipped]:
-    """Whole images as they are, each exactly once over all processes, in order.
+    """Yield whole images in order. Over all processes each image comes exactly once.
 
-    With on_error="skip" a broken image is delivered as a Skipped, so that it can be counted.
+    With on_error="skip" a broken image comes as a Skipped, so that it can be counted.
     """
     return produce(SampleReader(dataset, on_error), range(rank, len(dataset), world), workers)
 
 
-class Made(NamedTuple):
-    """What a worker says about a batch; its pixels are in the buffers."""
+class BatchHeader(NamedTuple):
+    """A batch without its pixels, which are in the buffers."""
 
     number: int  # counted from the first batch that this loader made
     step: int
@@ -120,9 +121,9 @@ class Made(NamedTuple):
 
 @dataclass(frozen=True)
 class Buffers:
-    """Room for the batches under way, in turn: batch number n goes to place n modulo their count.
+    """Memory for the batches that are being made. Batch n goes to place n modulo their number.
 
-    When DataLoader hands out a batch it has asked for at most PREFETCH * workers later ones. With
+    When DataLoader returns a batch it has requested at most PREFETCH * workers later ones. With
     three places more, a batch that is not copied outlives the request for the next.
     """
 
@@ -130,9 +131,9 @@ class Buffers:
     label_nbhw: Tensor
 
     @classmethod
-    def make(cls, plan: Plan, geometry: Geometry, workers: int) -> "Buffers":
+    def make(cls, order: BatchOrder, augmentation: Augmentation, workers: int) -> "Buffers":
         places = PREFETCH * workers + 3
-        shape = (places, plan.batch // plan.world, *geometry.crop)
+        shape = (places, order.batch // order.world, *augmentation.crop)
         image_nbhwc = torch.empty((*shape, 3), dtype=torch.uint8)
         label_nbhw = torch.empty(shape, dtype=torch.uint8)
         if workers:
@@ -141,21 +142,24 @@ class Buffers:
             label_nbhw.share_memory_()
         return cls(image_nbhwc, label_nbhw)
 
-    def take(self, made: Made, keep: bool) -> Batch:
-        # A GPU can fetch only from pinned memory without waiting, which a copy provides.
-        copy = copied if keep or torch.cuda.is_available() else as_it_is
-        image_bhwc, label_bhw = (copy(array[made.number % len(array)]) for array in self)
+    def take(self, header: BatchHeader, keep: bool) -> Batch:
+        """Return a batch with its pixels, copied or not."""
+        image_bhwc, label_bhw = (array[header.number % len(array)] for array in self)
+        if (
+            keep or torch.cuda.is_available()
+        ):  # the copy is pinned: a GPU fetches it without waiting
+            image_bhwc, label_bhw = copy_pinned(image_bhwc), copy_pinned(label_bhw)
         image_bchw = image_bhwc.permute(0, 3, 1, 2)
-        return Batch(made.step, image_bchw, label_bhw, made.names, made.skipped)
+        return Batch(header.step, image_bchw, label_bhw, header.names, header.skipped)
 
     def __iter__(self) -> Iterator[Tensor]:
         return iter((self.image_nbhwc, self.label_nbhw))
 
 
-def copied(tensor: Tensor) -> Tensor:
-    """A copy in memory of its own, from which a GPU can fetch it without waiting.
+def copy_pinned(tensor: Tensor) -> Tensor:
+    """Copy a tensor, into pinned memory if there is a GPU.
 
-    By numpy, with one thread: all of torch's would wake up and take the cores from the workers.
+    numpy copies with one thread. All threads of torch would take the cores from the workers.
     """
     result = torch.empty_like(tensor, pin_memory=torch.cuda.is_available())
     np.copyto(result.numpy(), tensor.numpy())
@@ -163,7 +167,10 @@ def copied(tensor: Tensor) -> Tensor:
 
 
 def need_shared_memory(size: int, workers: int, mount: str = "/dev/shm") -> None:
-    """Too little of it would kill the process without a word; containers often have 64 MB."""
+    """Raise an error if shared memory is too small. Containers often have 64 MB.
+
+    Without this check the process would be killed without a message.
+    """
     if not os.path.isdir(mount):
         return
     status = os.statvfs(mount)
@@ -176,17 +183,17 @@ def need_shared_memory(size: int, workers: int, mount: str = "/dev/shm") -> None
 
 
 @dataclass(frozen=True)
-class BatchMaker(torch_data.Dataset[Made | Failure]):
-    """Turns the slots of a step into a batch, in a worker or in the main process alike."""
+class BatchMaker(torch_data.Dataset[BatchHeader | Failure]):
+    """Turns the slots of a step into a batch, in a worker or in the main process."""
 
     dataset: Dataset
-    geometry: Geometry
+    augmentation: Augmentation
     seed: int
     on_error: OnError
     buffers: Buffers
     blank: Sample  # a crop that is nothing but padding
 
-    def __getitem__(self, key: tuple[int, list[Slot]]) -> Made | Failure:
+    def __getitem__(self, key: tuple[int, list[Slot]]) -> BatchHeader | Failure:
         number, slots = key
         image_bhwc, label_bhw = (array[number % len(array)] for array in self.buffers)
         names, skipped = [], []
@@ -199,10 +206,10 @@ class BatchMaker(torch_data.Dataset[Made | Failure]):
                 skipped.append(f"{sample.name}: {sample.reason}")
             else:
                 rng = random_stream(AUGMENT, self.seed, slot.step, slot.slot)
-                size = cut(sample, self.geometry, rng, crop)
+                size = crop_into(crop, sample, self.augmentation, rng)
             pad(crop, self.blank, size)
             names.append(crop.name)
-        return Made(number, slots[0].step, tuple(names), tuple(skipped))
+        return BatchHeader(number, slots[0].step, tuple(names), tuple(skipped))
 
 
 @dataclass(frozen=True)
@@ -217,7 +224,7 @@ class SampleReader(torch_data.Dataset[Sample | Skipped | Failure]):
 
 
 def read(dataset: Dataset, index: int, on_error: OnError) -> Sample | Skipped | Failure:
-    """Only a broken image can be skipped; a missing extra, say, concerns all of them."""
+    """Read one sample. Only a broken image can be skipped: a missing extra concerns all images."""
     try:
         return dataset[index]
     except ReconetError as error:
@@ -228,9 +235,10 @@ def read(dataset: Dataset, index: int, on_error: OnError) -> Sample | Skipped | 
 
 
 def pad(crop: Sample, blank: Sample, size: tuple[int, int]) -> None:
-    """Fill up what an image of `size` leaves free, at the right and below.
+    """Fill the rest of a crop, at the right and below, where the image has `size`.
 
-    From a blank crop: numpy copies rows far faster than it repeats one colour.
+    The padding is copied from a blank crop: numpy copies rows much faster than it repeats one
+    colour.
     """
     height, width = size
     for part, empty in ((crop.image_hwc, blank.image_hwc), (crop.label_hw, blank.label_hw)):
@@ -241,16 +249,16 @@ def pad(crop: Sample, blank: Sample, size: tuple[int, int]) -> None:
 def produce(
     maker: torch_data.Dataset[T | Failure], keys: Iterable[object], workers: int
 ) -> Iterator[T]:
-    """Make an item of each key, in order, ahead of time and in other processes if there are any."""
+    """Make an item of each key, in order. Workers make them ahead of time."""
     loader = torch_data.DataLoader(
         maker,
         batch_size=None,  # a key is a whole batch
         sampler=keys,
         num_workers=workers,
         prefetch_factor=PREFETCH if workers else None,
-        collate_fn=as_it_is,
+        collate_fn=_unchanged,
         worker_init_fn=start_worker,
-        generator=torch.Generator(),  # its own: the default one would lose a number to DataLoader
+        generator=torch.Generator(),  # DataLoader would take a number from the default one
     )
     try:
         for item in _without_alarm(loader) if workers else loader:
@@ -267,10 +275,11 @@ def produce(
 
 
 def _without_alarm(loader: torch_data.DataLoader[T]) -> Iterator[T]:
-    """Its items, without the handler by which torch raises the death of a worker wherever we are.
+    """Iterate over a loader without torch's signal handler for workers that die.
 
-    In the middle of an optimiser step that would tear the weights. The loader notices the death
-    itself while it waits for an item, some seconds later, and there nothing can be torn.
+    The handler raises an error wherever the main process is. In the middle of an optimiser step
+    that would leave the weights half updated. The loader notices the death itself, some seconds
+    later, while it waits for an item.
     """
     handler = signal.getsignal(signal.SIGCHLD)
     items = iter(loader)
@@ -279,10 +288,10 @@ def _without_alarm(loader: torch_data.DataLoader[T]) -> Iterator[T]:
     return items
 
 
-def as_it_is(item: T) -> T:
+def _unchanged(item: T) -> T:
     return item
 
 
 def start_worker(number: int) -> None:
-    """Workers are the parallelism: DataLoader gives each one torch thread, and this no cv2 pool."""
+    """Turn off the threads of cv2: the workers are the parallelism."""
     cv2.setNumThreads(0)

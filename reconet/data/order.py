@@ -1,4 +1,4 @@
-"""Which image goes into which slot of which step: a pure function of (seed, step)."""
+"""Decide which image goes into which slot of which step, from (seed, step) alone."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from reconet.errors import RecipeError
 
-ORDER, AUGMENT = 0, 1  # what a stream of random numbers is for; keeps the streams apart
+ORDER, AUGMENT = 0, 1  # purposes of random numbers; they keep the streams apart
 
 
 class Slot(NamedTuple):
-    """One image of one step: all that is needed to make it."""
+    """One image of one step."""
 
     step: int
     slot: int
@@ -21,6 +21,7 @@ class Slot(NamedTuple):
 
 
 def steps_per_epoch(images: int, batch: int) -> int:
+    """Return the number of full batches in an epoch. There must be one."""
     if images < batch:
         raise RecipeError(
             f"train.batch={batch} needs at least as many images, and there are {images}; "
@@ -30,18 +31,18 @@ def steps_per_epoch(images: int, batch: int) -> int:
 
 
 def permutation(images: int, *, seed: int, epoch: int) -> NDArray[np.int64]:
-    """The order of an epoch."""
+    """Return the order of the images in an epoch."""
     return random_stream(ORDER, seed, epoch).permutation(images)
 
 
 def random_stream(*key: int) -> np.random.Generator:
-    """Random numbers that depend on the key and on nothing else."""
+    """Return a generator that depends on the key and on nothing else."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(key)))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """Which image goes where: one list of slots per step, for one process."""
+class BatchOrder:
+    """The slots of every step, for one process. Iterating gives one list of slots per step."""
 
     images: int
     seed: int

@@ -1,4 +1,4 @@
-"""One function on many things, in several processes."""
+"""Apply one function to many items, in several processes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -14,32 +14,35 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def mapped(work: Callable[[T], R], things: Sequence[T], workers: int) -> Iterator[R]:
-    """The results in order. 0 workers: in this process. `work` must be one that can be sent to a
-    process, as a function of a module is; each gets it once, and things in chunks."""
+def map_in_processes(work: Callable[[T], R], items: Sequence[T], workers: int) -> Iterator[R]:
+    """Yield the results in order. With 0 workers this process does the work.
+
+    `work` must be picklable, as a function of a module is. Each process gets it once, and items
+    in chunks.
+    """
     if workers == 0:
-        yield from map(work, things)
+        yield from map(work, items)
         return
     pool = ProcessPoolExecutor(workers, get_context("spawn"), _start, (work,))  # fork hurts threads
     try:
-        chunk = max(1, min(32, len(things) // (4 * workers)))
-        yield from pool.map(_work_here, things, chunksize=chunk)
+        chunk = max(1, min(32, len(items) // (4 * workers)))
+        yield from pool.map(_do_work, items, chunksize=chunk)
     except BrokenProcessPool as error:
         raise DataError(
-            "a worker process was ended, perhaps for want of memory; run it again with fewer "
+            "a worker process was ended, perhaps because memory ran out; run it again with fewer "
             "workers."
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-_here: list[Callable[[Any], Any]] = []  # the work of a worker process
+_work: list[Callable[[Any], Any]] = []  # of this worker process
 
 
 def _start(work: Callable[[Any], Any]) -> None:
     cv2.setNumThreads(0)  # processes are the parallelism
-    _here.append(work)
+    _work.append(work)
 
 
-def _work_here(thing: Any) -> Any:
-    return _here[0](thing)
+def _do_work(item: Any) -> Any:
+    return _work[0](item)

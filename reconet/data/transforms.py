@@ -1,22 +1,23 @@
-"""The training augmentation: a pure function of a sample, the geometry and a random generator.
+"""Augment a training sample: random scale, mirror and crop.
 
-What happens is: scale the image so that its long side is base_size times a random factor,
-mirror it or not, pad it at the right and below where it is smaller than the crop, and cut out a
-random crop. *How* it happens is the other way round: `draw` first decides which window of the
-source the crop will show, and only that window is resampled.
+The result is as if the image was scaled so that its long side is base_size times a random factor,
+mirrored or not, padded at the right and below where it is smaller than the crop, and cropped at a
+random place. The work is done in the other order: `choose_window` decides which window of the
+source the crop shows, and only that window is resampled.
 
-The grid. On each axis, pixel i of the result samples the source at
+The grid: on each axis, pixel i of the result samples the source at
 
     start + (offset + i + 0.5) / zoom - 0.5
 
 with pixel centres at the integers and integer `start` and `offset`. Because `start` is an
-integer, the window is a slice and cv2.resize does the work; because `offset` output pixels in
-front of it are computed and dropped, no pixel of the crop misses its neighbour. The price: a
-window lies up to half an output pixel from where it was drawn. Image and label use one grid, so
-between them there is no shift at all.
+integer, the window is a slice and cv2.resize does the work. Because `offset` output pixels in
+front of it are computed and dropped, no pixel of the crop lacks its neighbour. The price: a
+window lies up to half an output pixel from where it was chosen. Image and label use the same grid,
+so there is no shift between them.
 
-Labels take the nearest source pixel. Images are bilinear, or, shrunk to less than half, the mean
-over the area of each pixel (bilinear looks at four pixels, which is enough down to a half).
+Labels take the nearest source pixel. Images are bilinear. If they shrink to less than half, they
+take the mean over the area of each pixel: bilinear looks at four pixels, which is enough down to
+a half.
 """
 
 import math
@@ -35,8 +36,8 @@ AREA_BELOW = 0.5  # zoom
 
 
 @dataclass(frozen=True, kw_only=True)
-class Geometry:
-    """What a training crop looks like; the names are those of the recipe's `data` settings."""
+class Augmentation:
+    """Settings of the training crops. The names are those of the recipe's `data` settings."""
 
     crop: tuple[int, int]  # height, width
     base_size: int = 520  # length of the long side that a scale of 1 means
@@ -44,8 +45,8 @@ class Geometry:
     flip: bool = True
 
 
-class Axis(NamedTuple):
-    """The window on one axis: `length` output pixels, the first of them `offset` after `start`."""
+class AxisWindow(NamedTuple):
+    """The window on one axis: `length` output pixels, from `offset` after `start` on."""
 
     start: int  # source pixels
     stop: int
@@ -55,52 +56,59 @@ class Axis(NamedTuple):
 
 
 class Window(NamedTuple):
-    rows: Axis
-    columns: Axis
+    """The part of a source that a crop shows."""
+
+    rows: AxisWindow
+    columns: AxisWindow
     mirrored: bool
 
 
-def augment(sample: Sample, geometry: Geometry, rng: np.random.Generator) -> Sample:
-    """A random crop; the same generator state gives the same crop."""
-    crop = void(sample.name, geometry)
-    cut(sample, geometry, rng, crop)
+def augment(sample: Sample, augmentation: Augmentation, rng: np.random.Generator) -> Sample:
+    """Return a random crop. The same generator state gives the same crop."""
+    crop = void_crop(sample.name, augmentation)
+    crop_into(crop, sample, augmentation, rng)
     return crop
 
 
-def cut(
-    sample: Sample, geometry: Geometry, rng: np.random.Generator, crop: Sample
+def crop_into(
+    crop: Sample, sample: Sample, augmentation: Augmentation, rng: np.random.Generator
 ) -> tuple[int, int]:
-    """The same, put at the top left of `crop`. Returns its size: what is beyond stays as it was."""
-    window = draw(sample.label_hw.shape, geometry, rng)
+    """Write a random crop at the top left of `crop`, and return its size.
+
+    The rest of `crop` stays as it was.
+    """
+    window = choose_window(sample.label_hw.shape, augmentation, rng)
     height, width = window.rows.length, window.columns.length
-    cut_image(sample.image_hwc, window, crop.image_hwc[:height, :width])
-    cut_label(sample.label_hw, window, crop.label_hw[:height, :width])
+    crop_image(sample.image_hwc, window, crop.image_hwc[:height, :width])
+    crop_label(sample.label_hw, window, crop.label_hw[:height, :width])
     return height, width
 
 
-def void(name: str, geometry: Geometry) -> Sample:
-    """A crop with nothing to learn from, in place of an image that cannot be read."""
-    image_hwc = np.full((*geometry.crop, 3), MEAN_COLOUR, np.uint8)
-    return Sample(name, image_hwc, np.full(geometry.crop, IGNORE, np.uint8))
+def void_crop(name: str, augmentation: Augmentation) -> Sample:
+    """Return a crop of padding only, in place of an image that cannot be read."""
+    image_hwc = np.full((*augmentation.crop, 3), MEAN_COLOUR, np.uint8)
+    return Sample(name, image_hwc, np.full(augmentation.crop, IGNORE, np.uint8))
 
 
-def draw(size: tuple[int, ...], geometry: Geometry, rng: np.random.Generator) -> Window:
-    """Decide what to show of an image of `size` (height, width). Always draws four numbers."""
-    low, high = geometry.scale
+def choose_window(
+    size: tuple[int, ...], augmentation: Augmentation, rng: np.random.Generator
+) -> Window:
+    """Choose what to show of an image of `size` (height, width). Always draws four numbers."""
+    low, high = augmentation.scale
     scale, top, left, mirror = rng.random(4).tolist()
-    zoom = geometry.base_size * (low + (high - low) * scale) / max(size)
-    shown = max(map(min, size, geometry.crop))
-    if abs(zoom - 1) * shown < 1:
+    zoom = augmentation.base_size * (low + (high - low) * scale) / max(size)
+    longest = max(map(min, size, augmentation.crop))
+    if abs(zoom - 1) * longest < 1:
         zoom = 1.0  # less than a pixel over the whole window, which cv2.resize would leave out
     return Window(
-        rows=place(size[0], zoom, geometry.crop[0], top),
-        columns=place(size[1], zoom, geometry.crop[1], left),
-        mirrored=geometry.flip and mirror < 0.5,
+        rows=place_window(size[0], zoom, augmentation.crop[0], top),
+        columns=place_window(size[1], zoom, augmentation.crop[1], left),
+        mirrored=augmentation.flip and mirror < 0.5,
     )
 
 
-def place(size: int, zoom: float, crop: int, position: float) -> Axis:
-    """A window of `crop` output pixels, `position` (0 to 1) of the way along one axis."""
+def place_window(size: int, zoom: float, crop: int, position: float) -> AxisWindow:
+    """Place a window of `crop` output pixels, `position` (0 to 1) of the way along one axis."""
     zoom = max(zoom, 1 / size)  # an image of 1 x 700 keeps its one row
     scaled = round(size * zoom)
     length = min(crop, scaled)
@@ -109,23 +117,23 @@ def place(size: int, zoom: float, crop: int, position: float) -> Axis:
     offset = round(first - start * zoom)
     stop = min(size, math.ceil(start + (offset + length) / zoom) + 1)
     offset = min(offset, round((stop - start) * zoom) - length)  # rounding at the far end
-    return Axis(start, stop, offset, length, zoom)
+    return AxisWindow(start, stop, offset, length, zoom)
 
 
-def cut_image(image_hwc: Image, window: Window, out_hwc: Image) -> None:
+def crop_image(image_hwc: Image, window: Window, out_hwc: Image) -> None:
     rows, columns, mirrored = window
     source_hwc = image_hwc[rows.start : rows.stop, columns.start : columns.stop]
     method = cv2.INTER_AREA if min(rows.zoom, columns.zoom) < AREA_BELOW else cv2.INTER_LINEAR
     zoomed_hwc = cv2.resize(source_hwc, None, fx=columns.zoom, fy=rows.zoom, interpolation=method)
     bottom, right = rows.offset + rows.length, columns.offset + columns.length
-    cut_hwc = zoomed_hwc[rows.offset : bottom, columns.offset : right]
+    crop_hwc = zoomed_hwc[rows.offset : bottom, columns.offset : right]
     if mirrored:
-        cv2.flip(cut_hwc, 1, dst=out_hwc)
+        cv2.flip(crop_hwc, 1, dst=out_hwc)
     else:
-        out_hwc[:] = cut_hwc
+        out_hwc[:] = crop_hwc
 
 
-def cut_label(label_hw: Label, window: Window, out_hw: Label) -> None:
+def crop_label(label_hw: Label, window: Window, out_hw: Label) -> None:
     rows, columns, mirrored = window
     source_hw = label_hw[rows.start : rows.stop, columns.start : columns.stop]
     column_w = nearest(columns)[::-1] if mirrored else nearest(columns)
@@ -133,7 +141,7 @@ def cut_label(label_hw: Label, window: Window, out_hw: Label) -> None:
     out_hw[:] = cv2.transpose(source_wh[column_w])[nearest(rows)]
 
 
-def nearest(axis: Axis) -> NDArray[np.intp]:
-    """The source pixel nearest to each output pixel, counted from the start of the window."""
+def nearest(axis: AxisWindow) -> NDArray[np.intp]:
+    """Return the source pixel nearest to each output pixel, from the start of the window on."""
     position_n = (np.arange(axis.offset, axis.offset + axis.length) + 0.5) / axis.zoom
     return np.minimum(position_n.astype(np.intp), axis.stop - axis.start - 1)

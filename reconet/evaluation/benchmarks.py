@@ -1,82 +1,88 @@
-"""The figures that each benchmark is quoted by, from one confusion matrix."""
+"""The scores that each benchmark is quoted by, from one confusion matrix.
+
+What is special to a dataset is declared in its file: absent classes and extra scores.
+"""
 
 import math
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from reconet.data import DATASETS
 from reconet.evaluation.metrics import Scores, scores
-
-# In the order in which they are printed.
-LABELS = {
-    "miou": "mIoU",
-    "miou_60": "mIoU, 60 classes",
-    "miou_59": "mIoU, 59 classes (background not scored)",
-    "miou_59_of_60": "mIoU, 59 classes x 59/60 (the lineage's habit)",
-    "challenge": "challenge score, (pixel accuracy + mIoU) / 2",
-    "pixel_accuracy": "pixel accuracy",
-    "mean_accuracy": "mean accuracy",
-    "frequency_weighted_iou": "frequency weighted IoU",
-}
-SIFT_FLOW_ABSENT = ("cow", "desert", "moon")  # do not occur in its test set
 
 
 def benchmark_scores(count_kk: Tensor, dataset: str, classes: tuple[str, ...]) -> Scores:
-    """The scores; classes that the benchmark leaves out of the mean have no IoU."""
+    """Return the scores. Classes that the benchmark leaves out of the mean have no IoU.
+
+    A dataset that is not registered has plain scores.
+    """
     result = scores(count_kk)
-    if dataset != "siftflow":
+    absent = DATASETS[dataset].absent_classes if dataset in DATASETS else ()
+    if not absent:
         return result
-    out_k = torch.tensor([name in SIFT_FLOW_ABSENT for name in classes], device=count_kk.device)
+    out_k = torch.tensor([name in absent for name in classes], device=count_kk.device)
     out_k &= count_kk.sum(1) == 0
     iou_k = result.iou_k.masked_fill(out_k, torch.nan)
     return result._replace(iou_k=iou_k, mean_iou=iou_k.nanmean())
 
 
-def score_figures(count_kk: Tensor, dataset: str, classes: tuple[str, ...]) -> dict[str, float]:
-    """The usual four, and what else is usual for this dataset."""
+def named_scores(count_kk: Tensor, dataset: str, classes: tuple[str, ...]) -> dict[str, float]:
+    """Return the four usual scores and the extra scores of this dataset, by name."""
     result = benchmark_scores(count_kk, dataset, classes)
-    figures = {
-        "miou": result.mean_iou.item(),
-        "pixel_accuracy": result.pixel_accuracy.item(),
+    extra = DATASETS[dataset].extra_scores if dataset in DATASETS else {}
+    usual = _UsualScores(result, count_kk, classes)
+    return {
+        "miou": usual.mean_iou,
+        "pixel_accuracy": usual.pixel_accuracy,
         "mean_accuracy": result.mean_accuracy.item(),
         "frequency_weighted_iou": result.frequency_weighted_iou.item(),
+    } | {key: score.compute(usual) for key, score in extra.items()}
+
+
+def score_labels() -> dict[str, str]:
+    """Return the label of every score in tables, in the order in which they are printed."""
+    extra = {
+        key: score.label for entry in DATASETS.values() for key, score in entry.extra_scores.items()
     }
-    more = MORE.get(dataset)
-    return figures | more(result, count_kk) if more else figures
+    return {
+        "miou": "mIoU",
+        **extra,
+        "pixel_accuracy": "pixel accuracy",
+        "mean_accuracy": "mean accuracy",
+        "frequency_weighted_iou": "frequency weighted IoU",
+    }
 
 
-def plain(value: Any) -> Any:
-    """For JSON, which has no NaN: None in its place, in lists and tables too."""
+def without_nan(value: Any) -> Any:
+    """Replace NaN and infinity by None, in lists and tables too: JSON does not have them."""
     if isinstance(value, dict):
-        return {key: plain(one) for key, one in value.items()}
+        return {key: without_nan(one) for key, one in value.items()}
     if isinstance(value, list):
-        return [plain(one) for one in value]
+        return [without_nan(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _pascal_context(result: Scores, count_kk: Tensor) -> dict[str, float]:
-    """Without background: its pixels are not scored; saying background elsewhere is a miss."""
-    scored_kk = count_kk.clone()
-    scored_kk[0] = 0
-    without = scores(scored_kk).iou_k[1:].nanmean().item()
-    sixty = result.mean_iou.item()
-    return {"miou_60": sixty, "miou_59": without, "miou_59_of_60": without * 59 / 60}
+@dataclass(frozen=True)
+class _UsualScores:
+    """What the extra scores of a dataset are computed from (reconet/data/entry.py)."""
 
+    result: Scores
+    count_kk: Tensor
+    classes: tuple[str, ...]
 
-def _pascal_context_59(result: Scores, count_kk: Tensor) -> dict[str, float]:
-    """Of a network that does not know background the true 60-class score cannot be had."""
-    mean = result.mean_iou.item()
-    return {"miou_59": mean, "miou_59_of_60": mean * 59 / 60}
+    @property
+    def mean_iou(self) -> float:
+        return self.result.mean_iou.item()
 
+    @property
+    def pixel_accuracy(self) -> float:
+        return self.result.pixel_accuracy.item()
 
-def _ade20k(result: Scores, count_kk: Tensor) -> dict[str, float]:
-    return {"challenge": (result.pixel_accuracy.item() + result.mean_iou.item()) / 2}
-
-
-MORE: dict[str, Callable[[Scores, Tensor], dict[str, float]]] = {
-    "pcontext": _pascal_context,
-    "pcontext59": _pascal_context_59,
-    "ade20k": _ade20k,
-}
+    def mean_iou_without(self, *classes: str) -> float:
+        out_k = torch.tensor([name in classes for name in self.classes])
+        out_k = out_k.to(self.count_kk.device)
+        scored_kk = self.count_kk.masked_fill(out_k[:, None], 0)
+        return scores(scored_kk).iou_k[~out_k].nanmean().item()

@@ -1,96 +1,60 @@
-"""Predictions as the test servers of three benchmarks want them. Every file appears in one move.
+"""Write predictions in the format of a test server. Every file appears in one move.
 
-voc12       DIR/results/VOC2012/Segmentation/comp6_{split}_cls/{id}.png   indexed, VOC's colours
-ade20k      DIR/ade20k_{split}.zip of {id}.png                            one channel, 1..150
-cityscapes  DIR/cityscapes_{split}/{city}_{seq}_{frame}_pred_labelIds.png one channel, labelIds
+The formats are declared in the files of the datasets.
 """
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
-import numpy as np
-from numpy.typing import NDArray
-from PIL import Image
-
-from reconet.data.images.read import write_index
-from reconet.data.names import colour_map
-from reconet.data.sets.cityscapes import LABEL_IDS
+from reconet.data import DATASETS
+from reconet.data.entry import SubmissionFormat
 from reconet.errors import RecipeError
-from reconet.system.files import check_folder, write_atomic
-
-Label = NDArray[np.uint8]
+from reconet.system.files import check_output_folder, write_atomic
+from reconet.types import Label
 
 
 @dataclass(frozen=True, kw_only=True)
 class Submission:
-    """Where predictions of a split go. Any process may `put`; one of them calls `finish`."""
+    """Predictions of a split, as files. Any process may `put`; one of them calls `finish`."""
 
     directory: Path
     split: str
-    kind: "Kind"
+    format: SubmissionFormat
 
     def put(self, name: str, label_hw: Label) -> None:
-        self.kind.put(self.path(name), label_hw)
+        """Write the prediction for one image."""
+        content = self.format.encode(label_hw)
+        write_atomic(self.path(name), lambda file: file.write(content))
 
     def path(self, name: str) -> Path:
-        return self.directory / self.kind.path.format(split=self.split, name=name)
+        return self.directory / self.format.path.format(split=self.split, name=name)
 
     def finish(self, names: Sequence[str]) -> Path:
-        """What is to be sent, once all images have been put."""
-        if not self.kind.zipped:
+        """Return what to send, once all images have been put."""
+        if not self.format.archive:
             return self.path("").parent
-        target = self.directory / self.kind.zipped.format(split=self.split)
+        target = self.directory / self.format.archive.format(split=self.split)
         write_atomic(target, lambda file: self._zip(file, names))
         shutil.rmtree(self.path("").parent)
         return target
 
-    def _zip(self, file: object, names: Sequence[str]) -> None:
-        with ZipFile(file, "w", ZIP_STORED) as archive:  # type: ignore[call-overload]
+    def _zip(self, file: IO[bytes], names: Sequence[str]) -> None:
+        with ZipFile(file, "w", ZIP_STORED) as archive:
             for name in names:
                 path = self.path(name)
                 archive.writestr(ZipInfo(path.name), path.read_bytes())  # no dates: same bytes
 
 
-@dataclass(frozen=True, kw_only=True)
-class Kind:
-    path: str
-    put: Callable[[Path, Label], None]
-    zipped: str = ""
-
-
 def open_submission(dataset: str, split: str, directory: Path) -> Submission:
-    if dataset not in KINDS:
+    """Return a submission into `directory`, for a dataset that has a test server."""
+    known = {name: entry.submission for name, entry in DATASETS.items() if entry.submission}
+    if dataset not in known:
         raise RecipeError(
-            f"{dataset} has no test server that --submit knows; {', '.join(sorted(KINDS))} have."
+            f"{dataset} has no test server that --submit knows; {', '.join(sorted(known))} have."
         )
-    check_folder(directory, option="--submit")
-    return Submission(directory=directory, split=split, kind=KINDS[dataset])
-
-
-def put_voc(path: Path, label_hw: Label) -> None:
-    write_index(path, label_hw, colour_map(256))
-
-
-def put_ade20k(path: Path, label_hw: Label) -> None:
-    _write_png(path, label_hw + np.uint8(1))
-
-
-def put_cityscapes(path: Path, label_hw: Label) -> None:
-    _write_png(path, np.array(LABEL_IDS, np.uint8)[label_hw])
-
-
-def _write_png(path: Path, label_hw: Label) -> None:
-    image = Image.fromarray(label_hw)
-    write_atomic(path, lambda file: image.save(file, format="PNG"))
-
-
-KINDS = {
-    "voc12": Kind(path="results/VOC2012/Segmentation/comp6_{split}_cls/{name}.png", put=put_voc),
-    "ade20k": Kind(
-        path=".ade20k_{split}.parts/{name}.png", put=put_ade20k, zipped="ade20k_{split}.zip"
-    ),
-    "cityscapes": Kind(path="cityscapes_{split}/{name}_pred_labelIds.png", put=put_cityscapes),
-}
+    check_output_folder(directory, option="--submit")
+    return Submission(directory=directory, split=split, format=known[dataset])

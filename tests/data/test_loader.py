@@ -13,11 +13,11 @@ import torch
 from reconet.data.dataset import DatasetInfo, Sample
 from reconet.data.loader import Batch, OnError, Skipped, batches, need_shared_memory, samples
 from reconet.data.order import AUGMENT, permutation, random_stream
-from reconet.data.transforms import MEAN_COLOUR, Geometry, augment
+from reconet.data.transforms import MEAN_COLOUR, Augmentation, augment
 from reconet.errors import DataError, MissingExtraError, RecipeError
 from reconet.types import IGNORE
 
-GEOMETRY = Geometry(crop=(24, 32), base_size=40)
+AUGMENTATION = Augmentation(crop=(24, 32), base_size=40)
 INFO = DatasetInfo(
     name="memory", title="", classes=("a", "b"), palette=((0, 0, 0), (9, 9, 9)), splits={}
 )
@@ -25,7 +25,7 @@ INFO = DatasetInfo(
 
 @dataclass(frozen=True)
 class Memory:
-    """Noise images of different sizes; some of them break in one way or another."""
+    """Images of noise in different sizes. Some of them are broken, in one way or another."""
 
     count: int = 11
     broken: tuple[int, ...] = ()
@@ -60,7 +60,7 @@ class Memory:
 
 def load(dataset: Memory = Memory(), **changes: Any) -> list[Batch]:  # noqa: B008, it is frozen
     settings: dict[str, Any] = {"seed": 7, "batch": 4, "steps": 6, **changes}
-    return list(batches(dataset, GEOMETRY, **settings))
+    return list(batches(dataset, AUGMENTATION, **settings))
 
 
 def assert_same(first: Iterable[Batch], second: Iterable[Batch]) -> None:
@@ -86,7 +86,7 @@ def test_a_slot_holds_the_augmented_image(workers: int) -> None:
     for batch in load(steps=2, workers=workers):
         for slot in range(4):
             sample = Memory()[int(order_n[4 * batch.step + slot])]
-            crop = augment(sample, GEOMETRY, random_stream(AUGMENT, 7, batch.step, slot))
+            crop = augment(sample, AUGMENTATION, random_stream(AUGMENT, 7, batch.step, slot))
             assert batch.names[slot] == crop.name
             assert np.array_equal(batch.image_bchw[slot].permute(1, 2, 0), crop.image_hwc)
             assert np.array_equal(batch.label_bhw[slot], crop.label_hw)
@@ -191,9 +191,9 @@ def test_a_worker_that_dies_is_an_error_and_no_hang() -> None:
 
 def test_settings_that_do_not_fit_are_refused_at_once() -> None:
     with pytest.raises(RecipeError, match=r"train.batch=4 needs .* there are 3; try train.batch=3"):
-        batches(Memory(3), GEOMETRY, seed=0, batch=4, steps=1)
+        batches(Memory(3), AUGMENTATION, seed=0, batch=4, steps=1)
     with pytest.raises(RecipeError, match=r"train.batch=4 cannot be shared by 3 .*train.batch=3"):
-        batches(Memory(), GEOMETRY, seed=0, batch=4, steps=1, rank=0, world=3)
+        batches(Memory(), AUGMENTATION, seed=0, batch=4, steps=1, rank=0, world=3)
 
 
 def test_too_little_shared_memory_is_said_before_a_worker_starts() -> None:
@@ -205,7 +205,7 @@ def test_too_little_shared_memory_is_said_before_a_worker_starts() -> None:
 def test_a_batch_keeps_its_pixels_while_later_ones_are_made() -> None:
     kept = [
         (batch, batch.image_bchw.clone())
-        for batch in batches(Memory(), GEOMETRY, seed=7, batch=4, steps=20, workers=2)
+        for batch in batches(Memory(), AUGMENTATION, seed=7, batch=4, steps=20, workers=2)
     ]
     assert all(torch.equal(batch.image_bchw, image_bchw) for batch, image_bchw in kept)
     assert_same([batch for batch, _ in kept], load(steps=20))

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from reconet.data.dataset import Sample
 from reconet.data.transforms import (
     MEAN_COLOUR,
-    Axis,
-    Geometry,
+    Augmentation,
+    AxisWindow,
     Window,
     augment,
-    cut_image,
-    draw,
+    choose_window,
+    crop_image,
     nearest,
-    place,
-    void,
+    place_window,
+    void_crop,
 )
 from reconet.types import IGNORE, Image
 
@@ -35,13 +35,13 @@ def noise(height: int, width: int, seed: int = 0) -> Sample:
     return Sample("noise", image_hwc, rng.integers(0, 21, (height, width), dtype=np.uint8))
 
 
-def coordinates(axis: Axis) -> NDArray[Any]:
-    """Where the window samples the source: the formula of the module's documentation."""
+def coordinates(axis: AxisWindow) -> NDArray[Any]:
+    """Compute where the window samples the source, by the formula of the module's docstring."""
     return np.asarray(axis.start + (axis.offset + np.arange(axis.length) + 0.5) / axis.zoom - 0.5)
 
 
 def bilinear(image_hwc: NDArray[np.uint8], y_h: NDArray[Any], x_w: NDArray[Any]) -> NDArray[Any]:
-    """Bilinear sampling, in float64 and without any cleverness; edges are repeated."""
+    """Sample bilinearly, the slow and obvious way. Edges are repeated."""
     result_hwc = image_hwc.astype(np.float64)
     for dim, position_n in enumerate((y_h, x_w)):
         low_n, last = np.floor(position_n), result_hwc.shape[dim] - 1
@@ -53,10 +53,10 @@ def bilinear(image_hwc: NDArray[np.uint8], y_h: NDArray[Any], x_w: NDArray[Any])
 
 
 def shown(image_hwc: Image, window: Window) -> NDArray[np.int64]:
-    """What `cut_image` puts into a larger array, of which it may write nothing else."""
+    """Return what `crop_image` writes into a larger array. It may write nothing else there."""
     height, width = window.rows.length, window.columns.length
     larger_hwc = np.full((height + 2, width + 3, 3), 77, np.uint8)
-    cut_image(image_hwc, window, larger_hwc[:height, :width])
+    crop_image(image_hwc, window, larger_hwc[:height, :width])
     assert (larger_hwc[height:] == 77).all()
     assert (larger_hwc[:, width:] == 77).all()
     return larger_hwc[:height, :width].astype(np.int64)
@@ -70,8 +70,8 @@ def test_any_image_gives_the_crop_and_only_labels_it_had(
     height: int, width: int, crop_h: int, crop_w: int, base_size: int, seed: int
 ) -> None:
     sample = noise(height, width)
-    geometry = Geometry(crop=(crop_h, crop_w), base_size=base_size)
-    name, image_hwc, label_hw = augment(sample, geometry, np.random.default_rng(seed))
+    augmentation = Augmentation(crop=(crop_h, crop_w), base_size=base_size)
+    name, image_hwc, label_hw = augment(sample, augmentation, np.random.default_rng(seed))
     assert name == sample.name
     assert image_hwc.shape == (crop_h, crop_w, 3)
     assert label_hw.shape == (crop_h, crop_w)
@@ -89,7 +89,7 @@ def test_any_image_gives_the_crop_and_only_labels_it_had(
 def test_a_window_lies_in_the_image_and_is_no_larger_than_the_crop_needs(
     size: int, zoom: float, crop: int, position: float
 ) -> None:
-    axis = place(size, zoom, crop, position)
+    axis = place_window(size, zoom, crop, position)
     scaled = round(size * axis.zoom)
     assert 0 <= axis.start < axis.stop <= size
     assert axis.offset >= 0
@@ -105,12 +105,12 @@ def test_a_window_lies_in_the_image_and_is_no_larger_than_the_crop_needs(
 def test_the_crop_equals_slow_sampling_of_the_whole_image(
     height: int, width: int, zoom: float, seed: int
 ) -> None:
-    """Tolerance: 2 of 255 levels, for the fixed-point weights of cv2.resize."""
+    """Allow 2 of 255 levels, for the fixed-point weights of cv2.resize."""
     sample = noise(height, width)
-    geometry = Geometry(
+    augmentation = Augmentation(
         crop=(96, 128), base_size=max(1, int(zoom * max(height, width))), scale=(1, 1)
     )
-    window = draw((height, width), geometry, np.random.default_rng(seed))
+    window = choose_window((height, width), augmentation, np.random.default_rng(seed))
     if min(window.rows.zoom, window.columns.zoom) < 0.5:
         return
     y_h, x_w = coordinates(window.rows), coordinates(window.columns)
@@ -123,8 +123,10 @@ def test_the_crop_equals_slow_sampling_of_the_whole_image(
 @pytest.mark.parametrize("seed", range(6))
 def test_at_whole_zooms_it_equals_resize_all_then_pad_then_crop(zoom: float, seed: int) -> None:
     sample = noise(120, 200, seed)
-    geometry = Geometry(crop=(130, 170), base_size=round(200 * zoom), scale=(1, 1), flip=False)
-    rows, columns, _ = draw((120, 200), geometry, np.random.default_rng(seed))
+    augmentation = Augmentation(
+        crop=(130, 170), base_size=round(200 * zoom), scale=(1, 1), flip=False
+    )
+    rows, columns, _ = choose_window((120, 200), augmentation, np.random.default_rng(seed))
     method = cv2.INTER_AREA if zoom < 0.5 else cv2.INTER_LINEAR
     whole_hwc = cv2.resize(
         sample.image_hwc, (round(200 * zoom), round(120 * zoom)), interpolation=method
@@ -135,7 +137,7 @@ def test_at_whole_zooms_it_equals_resize_all_then_pad_then_crop(zoom: float, see
     )
     top, left = (round(axis.start * zoom) + axis.offset for axis in (rows, columns))
     crop_hwc = whole_hwc[top : top + 130, left : left + 170].astype(int)
-    result_hwc = augment(sample, geometry, np.random.default_rng(seed)).image_hwc
+    result_hwc = augment(sample, augmentation, np.random.default_rng(seed)).image_hwc
     assert np.abs(result_hwc - crop_hwc).max() <= 1
 
 
@@ -145,10 +147,11 @@ def test_at_whole_zooms_it_equals_resize_all_then_pad_then_crop(zoom: float, see
 def test_image_and_label_are_not_shifted_against_each_other(
     zoom: float, dim: int, seed: int
 ) -> None:
-    """Black and white stripes: the grey value of a pixel says which stripe has its centre.
+    """Compare black and white stripes: the grey value of a pixel says which stripe has its centre.
 
-    Half a pixel of shift turns one pixel at each of hundreds of edges; 4 levels are left for
-    rounding where the centre is just on an edge. Where areas are averaged, stripes must be wider.
+    A shift of half a pixel would change one pixel at each of hundreds of edges. 4 levels are
+    allowed for rounding where the centre is just on an edge. Where areas are averaged, stripes
+    must be wider.
     """
     rng = np.random.default_rng(seed)
     widths = rng.integers(1, 4, 400) if zoom >= 0.5 else rng.integers(6, 12, 80)
@@ -157,8 +160,8 @@ def test_image_and_label_are_not_shifted_against_each_other(
         np.repeat(stripe_n[:, None], 450, 1) if dim == 0 else np.repeat(stripe_n[None], 450, 0)
     )
     image_hwc = np.repeat(label_hw[..., None] * np.uint8(255), 3, 2)
-    geometry = Geometry(crop=(150, 180), base_size=round(450 * zoom), scale=(1, 1))
-    _, image_hwc, label_hw = augment(Sample("stripes", image_hwc, label_hw), geometry, rng)
+    augmentation = Augmentation(crop=(150, 180), base_size=round(450 * zoom), scale=(1, 1))
+    _, image_hwc, label_hw = augment(Sample("stripes", image_hwc, label_hw), augmentation, rng)
     labelled_hw = label_hw != IGNORE
     grey_n = image_hwc[..., 0][labelled_hw].astype(float)
     clear_n = np.abs(grey_n - 127.5) > 4
@@ -168,27 +171,29 @@ def test_image_and_label_are_not_shifted_against_each_other(
 
 def test_a_window_lies_within_half_a_pixel_of_where_it_was_drawn() -> None:
     ramp_hwc = np.repeat(np.repeat(np.arange(250, dtype=np.uint8)[None, :, None], 50, 0), 3, 2)
-    geometry = Geometry(crop=(40, 100), base_size=350, scale=(1, 1), flip=False)  # zoom 1.4
+    augmentation = Augmentation(crop=(40, 100), base_size=350, scale=(1, 1), flip=False)  # zoom 1.4
     whole_hwc = cv2.resize(ramp_hwc, (350, 70), interpolation=cv2.INTER_LINEAR).astype(int)
     for seed in range(20):
         position = np.random.default_rng(seed).random(4)[2]
         left = int(position * 251)
-        window = draw((50, 250), geometry, np.random.default_rng(seed))
+        window = choose_window((50, 250), augmentation, np.random.default_rng(seed))
         difference = shown(ramp_hwc, window)[0] - whole_hwc[0, left : left + 100]
         assert np.abs(difference).max() <= 0.5 / 1.4 + 1  # half a pixel of slope, and rounding
 
 
 def test_labels_take_the_nearest_source_pixel() -> None:
-    axis = place(300, 1.7123, 120, 0.6)
+    axis = place_window(300, 1.7123, 120, 0.6)
     by_hand = [min(range(300), key=lambda s: abs(s - x)) for x in coordinates(axis)]
     assert (axis.start + nearest(axis)).tolist() == by_hand
 
 
 def test_the_same_generator_gives_the_same_crop_and_leaves_the_image_alone() -> None:
-    sample, geometry = noise(90, 110), Geometry(crop=(64, 64), base_size=130)
+    sample, augmentation = noise(90, 110), Augmentation(crop=(64, 64), base_size=130)
     image_hwc, label_hw = sample.image_hwc.copy(), sample.label_hw.copy()
     sample.image_hwc.flags.writeable = sample.label_hw.flags.writeable = False
-    first, again, other = (augment(sample, geometry, np.random.default_rng(s)) for s in (1, 1, 2))
+    first, again, other = (
+        augment(sample, augmentation, np.random.default_rng(s)) for s in (1, 1, 2)
+    )
     assert np.array_equal(first.image_hwc, again.image_hwc)
     assert np.array_equal(first.label_hw, again.label_hw)
     assert not np.array_equal(first.image_hwc, other.image_hwc)
@@ -197,8 +202,8 @@ def test_the_same_generator_gives_the_same_crop_and_leaves_the_image_alone() -> 
 
 
 def test_padding_is_mean_colour_and_ignored_at_the_right_and_below() -> None:
-    geometry = Geometry(crop=(60, 50), base_size=40, scale=(1, 1))
-    _, image_hwc, label_hw = augment(noise(30, 40), geometry, np.random.default_rng(0))
+    augmentation = Augmentation(crop=(60, 50), base_size=40, scale=(1, 1))
+    _, image_hwc, label_hw = augment(noise(30, 40), augmentation, np.random.default_rng(0))
     assert (label_hw[:30, :40] != IGNORE).all()
     for part_hwc, part_hw in (
         (image_hwc[30:], label_hw[30:]),
@@ -209,10 +214,10 @@ def test_padding_is_mean_colour_and_ignored_at_the_right_and_below() -> None:
 
 
 def test_scale_is_uniform_over_its_range_and_relative_to_the_long_side() -> None:
-    geometry = Geometry(crop=(2000, 2000), base_size=100, scale=(0.5, 2.0))
+    augmentation = Augmentation(crop=(2000, 2000), base_size=100, scale=(0.5, 2.0))
     rng = np.random.default_rng(0)
-    longest = [draw((300, 400), geometry, rng).columns.length for _ in range(2000)]
-    shortest = [draw((400, 300), geometry, rng).columns.length for _ in range(2000)]
+    longest = [choose_window((300, 400), augmentation, rng).columns.length for _ in range(2000)]
+    shortest = [choose_window((400, 300), augmentation, rng).columns.length for _ in range(2000)]
     assert min(longest) == pytest.approx(50, abs=1)
     assert max(longest) == pytest.approx(200, abs=1)
     assert np.mean(longest) == pytest.approx(125, abs=4)
@@ -220,12 +225,12 @@ def test_scale_is_uniform_over_its_range_and_relative_to_the_long_side() -> None
 
 
 def test_every_part_of_a_image_is_shown() -> None:
-    geometry = Geometry(crop=(10, 10), base_size=40, scale=(1, 1))
+    augmentation = Augmentation(crop=(10, 10), base_size=40, scale=(1, 1))
     rng = np.random.default_rng(0)
-    starts = {draw((20, 40), geometry, rng).columns.start for _ in range(500)}
+    starts = {choose_window((20, 40), augmentation, rng).columns.start for _ in range(500)}
     ends = {
         axis.start + math.ceil(axis.offset + axis.length)
-        for axis in (draw((20, 40), geometry, rng).columns for _ in range(500))
+        for axis in (choose_window((20, 40), augmentation, rng).columns for _ in range(500))
     }
     assert min(starts) == 0
     assert max(ends) == 40
@@ -233,7 +238,10 @@ def test_every_part_of_a_image_is_shown() -> None:
 
 def test_half_of_the_images_are_mirrored_and_none_if_not_asked() -> None:
     sample = noise(64, 64)
-    plain, mirrored = Geometry(crop=(48, 48), flip=False), Geometry(crop=(48, 48), flip=True)
+    plain, mirrored = (
+        Augmentation(crop=(48, 48), flip=False),
+        Augmentation(crop=(48, 48), flip=True),
+    )
     flipped = 0
     for seed in range(200):
         straight = augment(sample, plain, np.random.default_rng(seed))
@@ -247,7 +255,7 @@ def test_half_of_the_images_are_mirrored_and_none_if_not_asked() -> None:
 
 
 def test_a_void_crop_has_nothing_to_learn_from() -> None:
-    name, image_hwc, label_hw = void("broken", Geometry(crop=(3, 5)))
+    name, image_hwc, label_hw = void_crop("broken", Augmentation(crop=(3, 5)))
     assert (name, image_hwc.shape, label_hw.shape) == ("broken", (3, 5, 3), (3, 5))
     assert (label_hw == IGNORE).all()
     assert (image_hwc == MEAN_COLOUR).all()

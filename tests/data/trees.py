@@ -1,6 +1,6 @@
-"""A tiny tree of each dataset, in the format of its official release.
+"""Write a tiny tree of files for each dataset, in the format of its official release.
 
-`TREES[name](root)` writes it, and `expected(name, image)` is the label that a loader must then
+`TREES[name](root)` writes it. `expected(name, image)` returns the labels that a dataset must then
 give. Where a release needs converting, `make_tree` does that too.
 """
 
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy.io import savemat  # type: ignore[import-untyped]
 
-from reconet.data import DATASETS, prepare_dataset
+from reconet.data import DATASETS, Dataset, open_dataset, prepare_dataset
+from reconet.data.dataset import FileDataset
 from reconet.data.sets.pcontext import NUMBERS
 
 HEIGHT, WIDTH = 40, 56
@@ -49,7 +50,7 @@ def drawn(name: str) -> NDArray[np.uint8]:
 
 
 def stripes(name: str, classes: int, void: bool = True) -> Label:
-    """Vertical stripes of seven classes, among them the first and the last; a void corner."""
+    """Draw stripes of seven classes, among them the first and the last, and a void corner."""
     rng = np.random.default_rng(crc32(name.encode()))
     some = [0, classes - 1, *rng.integers(0, classes, 5)]
     label_hw = np.array(some, np.uint8).repeat(WIDTH // 7)[None].repeat(HEIGHT, 0)
@@ -59,7 +60,7 @@ def stripes(name: str, classes: int, void: bool = True) -> Label:
 
 
 def expected(dataset: str, name: str) -> Label:
-    """The label that a loader must give for an image of one of these trees."""
+    """Return the labels that a dataset must give for an image of one of these trees."""
     if dataset == "pcontext":
         return stripes(name, 60, void=False)
     if dataset == "pcontext59":
@@ -74,6 +75,17 @@ def make_tree(dataset: str, root: Path) -> None:
     TREES[dataset](root)
     if dataset in ("voc12", "coco"):
         prepare_dataset(dataset, root, workers=0)
+
+
+def opened(trees: Path, name: str, split: str) -> Dataset:
+    return open_dataset(name, split, trees / name, OPTIONS.get(name))
+
+
+def first_file(dataset: Dataset) -> Path:
+    """Return the first mask of a dataset."""
+    assert isinstance(dataset, FileDataset)
+    assert dataset.pairs[0].label is not None
+    return dataset.pairs[0].label
 
 
 def save_jpeg(path: Path, grey: bool = False) -> None:
@@ -100,14 +112,14 @@ def save_list(path: Path, names: list[str]) -> None:
 
 
 def numbered(label_hw: Label, numbers: list[int], void: int) -> NDArray[np.int64]:
-    """Labels as the numbers of a release: numbers[i] is class i."""
+    """Turn labels into the numbers of a release: numbers[i] is class i."""
     table = np.full(256, void)
     table[: len(numbers)] = numbers
     return table[label_hw]
 
 
 def write_voc12(root: Path) -> None:
-    """With SBD beside it, whose lists have an image of VOC's train and one of its val."""
+    """Write VOC with SBD beside it, whose lists have an image of VOC's train and one of its val."""
     home, sbd = root / "VOCdevkit/VOC2012", root / "benchmark_RELEASE/dataset"
     train = [f"2007_00000{n}" for n in range(4)]
     val, extra, test = ["2007_000010", "2007_000011"], ["2008_000001", "2008_000002"], ["2009_1"]
@@ -129,7 +141,7 @@ CONTEXT = {"train": [f"2008_00000{n}" for n in range(4)], "val": ["2010_000001",
 
 
 def write_pcontext(root: Path) -> None:
-    """The .mat files; number 1, an accordion, is none of the 59 classes."""
+    """Write the .mat files. Number 1, an accordion, is none of the 59 classes."""
     home = root / "VOCdevkit/VOC2010"
     for split, names in CONTEXT.items():
         save_list(home / f"ImageSets/Main/{split}.txt", names)
@@ -140,7 +152,7 @@ def write_pcontext(root: Path) -> None:
 
 
 def write_pcontext_json(root: Path) -> None:
-    """The other source of the same labels."""
+    """Write the other source of the same labels."""
     home = root / "VOCdevkit/VOC2010"
     images, annotations = [], []
     for split, names in CONTEXT.items():
@@ -164,7 +176,7 @@ def write_pcontext_json(root: Path) -> None:
 
 
 def write_cocostuff(root: Path) -> None:
-    """The 10k release."""
+    """Write the 10k release."""
     gone = (12, 26, 29, 30, 45, 66, 68, 69, 71, 83, 91)
     numbers = [number for number in range(1, 183) if number not in gone]
     splits = {"train": [f"COCO_train2014_{n:012d}" for n in range(4)], "test": ["t_1", "t_2"]}
@@ -178,7 +190,7 @@ def write_cocostuff(root: Path) -> None:
 
 
 def write_ade20k(root: Path) -> None:
-    """One image is greyscale, as four are in the release."""
+    """Write one greyscale image, of which the release has four."""
     home = root / "ADEChallengeData2016"
     for folder, short, count in (("training", "train", 4), ("validation", "val", 2)):
         for number in range(1, count + 1):
@@ -212,7 +224,7 @@ def write_cityscapes(root: Path) -> None:
 
 
 def run_length(mask_hw: NDArray[np.bool_], compressed: bool = True) -> dict[str, object]:
-    """COCO's run lengths of a mask, column by column, beginning with those outside."""
+    """Encode a mask in COCO's run lengths, column by column, beginning with those outside."""
     edges = np.flatnonzero(np.diff(mask_hw.T.ravel(), prepend=False, append=~mask_hw.T.ravel()[-1]))
     counts: list[int] = np.diff(edges, prepend=0).tolist()
     plain: dict[str, object] = {"size": list(mask_hw.shape), "counts": counts}
@@ -224,7 +236,7 @@ def run_length(mask_hw: NDArray[np.bool_], compressed: bool = True) -> dict[str,
 
 
 def write_coco(root: Path) -> None:
-    """Stripes as polygons, the last one as a crowd; later instances and a kite lie over them."""
+    """Write stripes as polygons, the last one as a crowd. Later instances lie over them."""
     categories = [0, 5, 2, 16, 9, 44, 6, 3, 17, 62, 21, 67, 18, 19, 4, 1, 64, 20, 63, 7, 72]
     for split, first, count in (("train", 1, 4), ("val", 11, 2)):
         images: list[dict[str, object]] = []
@@ -271,7 +283,7 @@ def write_camvid(root: Path) -> None:
 
 
 def write_folder(root: Path) -> None:
-    """Names with spaces and letters beyond ASCII."""
+    """Write names with spaces and letters beyond ASCII."""
     names = {"train": ["a b", "größe", "日本", "c.d"], "val": ["e", "f (1)"]}
     for split, some in names.items():
         for name in some:

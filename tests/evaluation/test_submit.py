@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from reconet.data import DATASETS, open_dataset
-from reconet.data.images.read import read_index
-from reconet.data.names import colour_map
+from reconet.data.classes import colour_map
+from reconet.data.images.read import read_mask
 from reconet.data.sets.cityscapes import read_label as read_cityscapes
 from reconet.errors import OutputError, RecipeError
 from reconet.evaluation.submit import open_submission
@@ -18,7 +18,7 @@ from tests.data.trees import make_tree, stripes
 
 
 def prediction(dataset: str, name: str) -> NDArray[np.uint8]:
-    """Every class is said somewhere."""
+    """Make a prediction that has every class."""
     classes = len(DATASETS[dataset].info.classes)
     label_hw = stripes(name, classes, void=False)
     label_hw.flat[:classes] = range(classes)
@@ -45,7 +45,7 @@ def test_voc_gets_indexed_images_with_its_colours(tmp_path: Path) -> None:
     assert sent == tmp_path / "out" / folder
     assert files(tmp_path / "out") == [f"{folder}/{name}.png" for name in names]
     for name in names:
-        assert np.array_equal(read_index(sent / f"{name}.png"), prediction("voc12", name))
+        assert np.array_equal(read_mask(sent / f"{name}.png"), prediction("voc12", name))
         with Image.open(sent / f"{name}.png") as image:
             assert image.mode == "P"
             colours = np.array(image.getpalette()).reshape(-1, 3)
@@ -72,7 +72,7 @@ def test_cityscapes_gets_label_ids(tmp_path: Path) -> None:
     for name in names:
         path = sent / f"{name}_pred_labelIds.png"
         assert np.array_equal(read_cityscapes(path), prediction("cityscapes", name))
-        assert set(np.unique(read_index(path))) <= {7, 8, *range(11, 34)}
+        assert set(np.unique(read_mask(path))) <= {7, 8, *range(11, 34)}
 
 
 def test_other_datasets_have_no_server(tmp_path: Path) -> None:

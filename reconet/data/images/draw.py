@@ -1,4 +1,4 @@
-"""Labels as colours: alone, over their image, and as a sheet of several with a legend."""
+"""Draw labels in colours: alone, over their image, or as a sheet of several with a legend."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image as Pillow
 from PIL import ImageDraw, ImageFont
 
-from reconet.data.dataset import Dataset, spread_indices
+from reconet.data.dataset import Dataset, evenly_spaced
 from reconet.errors import DataError
 from reconet.system.files import write_atomic
 from reconet.types import IGNORE, Colour, Image, Label
@@ -22,14 +21,14 @@ FONT = 12
 
 
 class Tile(NamedTuple):
-    """One line of a sheet: images side by side under a caption."""
+    """A part of a sheet: images side by side under a caption."""
 
     caption: str
     images: Sequence[Image]
 
 
 def colourise(label_hw: Label, palette: Sequence[Colour]) -> Image:
-    """Each label in its colour, and what is no label in VOID_COLOUR."""
+    """Draw each label in its colour. Void pixels get VOID_COLOUR."""
     table_n3 = np.full((256, 3), VOID_COLOUR, np.uint8)
     table_n3[: len(palette)] = np.array(palette, np.uint8).reshape(-1, 3)
     return table_n3[label_hw]
@@ -38,15 +37,15 @@ def colourise(label_hw: Label, palette: Sequence[Colour]) -> Image:
 def overlay(
     image_hwc: Image, label_hw: Label, palette: Sequence[Colour], alpha: float = 0.5
 ) -> Image:
-    """The image, tinted by its labels; where it is not labelled, as it is."""
+    """Tint an image by its labels. Void pixels stay as they are."""
     tint_hwc = colourise(label_hw, palette)
     mixed_hwc = cv2.addWeighted(image_hwc, 1 - alpha, tint_hwc, alpha, 0)
     labelled_hw1 = (label_hw != IGNORE)[..., None]
     return np.where(labelled_hw1, np.asarray(mixed_hwc, np.uint8), image_hwc)
 
 
-def fit(image_hwc: NDArray[np.uint8], width: int, height: int) -> Image:
-    """Shrink or enlarge to fit into a box, keeping the proportions."""
+def fit(image_hwc: Image, width: int, height: int) -> Image:
+    """Shrink or enlarge an image to fit into a box, keeping the proportions."""
     zoom = min(width / image_hwc.shape[1], height / image_hwc.shape[0])
     size = max(1, round(image_hwc.shape[1] * zoom)), max(1, round(image_hwc.shape[0] * zoom))
     method = cv2.INTER_AREA if zoom < 1 else cv2.INTER_NEAREST
@@ -54,7 +53,7 @@ def fit(image_hwc: NDArray[np.uint8], width: int, height: int) -> Image:
 
 
 def sheet(tiles: Sequence[Tile], names: Sequence[tuple[str, Colour]], columns: int = 2) -> Image:
-    """Tiles in columns, and under them a legend of names and their colours."""
+    """Arrange tiles in columns, with a legend of names and their colours below."""
     blocks = [_block(tile) for tile in tiles]
     width = max((block.width for block in blocks), default=0) + GAP
     height = max((block.height for block in blocks), default=0) + GAP
@@ -70,15 +69,16 @@ def sheet(tiles: Sequence[Tile], names: Sequence[tuple[str, Colour]], columns: i
 
 
 def write_sheet(path: Path, tiles: Sequence[Tile], names: Sequence[tuple[str, Colour]]) -> None:
+    """Write a sheet of tiles as a PNG."""
     page = Pillow.fromarray(sheet(tiles, names))
     write_atomic(path, lambda file: page.save(file, format="PNG"))
 
 
 def contact_sheet(dataset: Dataset, path: Path, count: int = 8) -> None:
-    """Write a PNG of a few images, each beside itself under its labels, with a legend."""
+    """Write a PNG of a few images, each beside a copy tinted by its labels, with a legend."""
     info = dataset.info
-    tiles, seen = [], set()
-    for index in spread_indices(len(dataset), count):
+    tiles, found = [], set()
+    for index in evenly_spaced(len(dataset), count):
         try:
             name, image_hwc, label_hw = dataset[index]
         except DataError:
@@ -86,9 +86,9 @@ def contact_sheet(dataset: Dataset, path: Path, count: int = 8) -> None:
             continue
         painted_hwc = overlay(image_hwc, label_hw, info.palette, alpha=0.6)
         tiles.append(Tile(name, [fit(image_hwc, 280, 210), fit(painted_hwc, 280, 210)]))
-        seen.update(np.unique(label_hw).tolist())
-    legend = [(info.classes[label], info.palette[label]) for label in sorted(seen - {IGNORE})]
-    if IGNORE in seen:
+        found.update(np.unique(label_hw).tolist())
+    legend = [(info.classes[label], info.palette[label]) for label in sorted(found - {IGNORE})]
+    if IGNORE in found:
         legend.append(("(not labelled)", PAPER))
     write_sheet(path, tiles, legend)
 

@@ -1,6 +1,8 @@
-"""The plainest kind of PNG, read faster than by Pillow: 8 bits a pixel, one channel, rows neither
-filtered nor interlaced. That is how VOC's labels are written, and reading them is a part of what a
-training spends on data. Anything else is left to Pillow.
+"""Read the plainest kind of PNG, faster than Pillow does.
+
+That is 8 bits per pixel, one channel, rows neither filtered nor interlaced. VOC's masks are
+written like this, and reading them is a part of the time that training spends on data. Anything
+else is left to Pillow.
 """
 
 import struct
@@ -13,13 +15,13 @@ SIGNATURE = b"\x89PNG\r\n\x1a\n"
 GREY, PALETTE = 0, 3  # kinds of colour
 DEFLATE = 8  # the low half of the first byte of packed pixels
 DICTIONARY = 0x20  # a flag in the second
-# The checksum of the unpacked pixels takes a third of the time to read them. Each chunk has one of
-# its packed bytes, which are few, and that is the one to look at.
+# The checksum of the unpacked pixels takes a third of the reading time. Each chunk also has one of
+# its packed bytes, which are few. Only that one is checked.
 WITHOUT_CHECKSUM = -zlib.MAX_WBITS
 
 
-def read_plain(data: bytes, max_pixels: int) -> NDArray[np.uint8] | None:
-    """The numbers in it, index_hw, or None if it is of another kind or in any way damaged."""
+def read_indexed_png(data: bytes, max_pixels: int) -> NDArray[np.uint8] | None:
+    """Return the numbers in it, or None if it is of another kind or damaged in any way."""
     if data[:8] != SIGNATURE or data[12:16] != b"IHDR" or len(data) < 33:
         return None
     width, height, bits, colour, packing, filters, interlaced, check = struct.unpack(
@@ -47,7 +49,7 @@ def read_plain(data: bytes, max_pixels: int) -> NDArray[np.uint8] | None:
 
 
 def _packed(data: bytes) -> bytes | None:
-    """The pixels' chunks, joined; None if one is damaged or cut off, or the end is missing."""
+    """Join the chunks of pixels, or return None if one is damaged or missing."""
     parts: list[bytes] = []
     place = 8
     while place + 12 <= len(data):

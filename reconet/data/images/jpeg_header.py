@@ -1,15 +1,16 @@
-"""How large a JPEG is, from its first bytes: opening it with Pillow to ask takes a twentieth of the
-time that decoding it does.
+"""Read the size of a JPEG from its header.
+
+Opening the file with Pillow to ask for it would take a twentieth of the decoding time.
 """
 
 START = b"\xff\xd8"
 END = b"\xff\xd9"
-FRAMES = (0xC0, 0xC1, 0xC2)  # baseline, extended, progressive: what every decoder knows
+FRAMES = (0xC0, 0xC1, 0xC2)  # baseline, extended, progressive: every decoder knows them
 SCAN = 0xDA  # from here on there are pixels
 
 
-def plain_size(data: bytes) -> tuple[int, int] | None:
-    """Height and width of a whole grey or colour JPEG of 8 bits; None of anything else."""
+def jpeg_size(data: bytes) -> tuple[int, int] | None:
+    """Return height and width of a complete 8-bit grey or colour JPEG, else None."""
     if not data.startswith(START) or not data.endswith(END):
         return None
     place = len(START)

@@ -1,16 +1,16 @@
-"""Reading images and label files from disks that nobody has checked.
+"""Read images, masks and MATLAB files that nobody has checked.
 
-Whatever is wrong with a file, missing, cut off, not an image, or a small file that unpacks to
-gigabytes, it is a DataError of one line that names the file.
+Whatever is wrong with a file, the error is a DataError of one line that names the file. It may be
+missing, cut off, not an image, or a small file that unpacks to gigabytes.
 
-For datasets EXIF orientation is *not* applied: the label files of the public ones are in the raw
-order of pixels, and turning the image alone would tear the pair apart. Images without labels
+For datasets the EXIF orientation is *not* applied. The masks of public datasets are in the raw
+order of pixels, so an image that was turned would no longer fit its mask. Images without labels
 are read upright, as a person sees them.
 
-JPEGs and RGB PNGs are decoded by OpenCV, which is faster than Pillow and gives the same pixels;
-plain labels by indexed_png.py, others by Pillow, which knows palettes. OpenCV returns a cut-off
-JPEG half grey without a word, so it gets only files that end as a JPEG must. All others go to
-Pillow, which notices.
+OpenCV decodes JPEGs and RGB PNGs: it is faster than Pillow and gives the same pixels. Plain masks
+are read by indexed_png.py, and others by Pillow, which knows palettes. OpenCV returns a cut-off
+JPEG half grey without an error, so it gets only files that end as a JPEG must. Pillow gets the
+others, and reports the damage.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,23 +24,24 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image as Pillow
+from PIL import ImageOps, UnidentifiedImageError
 
-from reconet.data.images.indexed_png import read_plain
-from reconet.data.images.jpeg_header import END, plain_size
+from reconet.data.images.indexed_png import read_indexed_png
+from reconet.data.images.jpeg_header import END, jpeg_size
 from reconet.errors import DataError, MissingExtraError
-from reconet.system.files import write_atomic
+from reconet.types import Image, Label
 
 MAX_PIXELS = 178_956_970  # where Pillow stops too: half a gigabyte of RGB
 MAX_BYTES = 2**31
-MAX_DEFLATE = 1032  # no byte of a compressed file becomes more
+MAX_DEFLATE = 1032  # the most bytes that one byte of a compressed file becomes
 FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "GIF", "PPM")  # none that runs another program
 FAST = {("JPEG", "RGB"), ("JPEG", "L"), ("PNG", "RGB")}  # format and mode that OpenCV may decode
 ORIENTATION = 0x0112  # the EXIF tag
-# OpenCV writes about broken files to stderr; we say it ourselves, once.
+# OpenCV writes about broken files to stderr; our own error is enough.
 cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
 
-TURNS: dict[int, Callable[[NDArray[np.uint8]], NDArray[np.uint8]]] = {
+ORIENTED: dict[int, Callable[[Image], Image]] = {
     2: lambda image_hwc: image_hwc[:, ::-1],
     3: lambda image_hwc: image_hwc[::-1, ::-1],
     4: lambda image_hwc: image_hwc[::-1],
@@ -52,24 +53,24 @@ TURNS: dict[int, Callable[[NDArray[np.uint8]], NDArray[np.uint8]]] = {
 
 
 class Upright(NamedTuple):
-    """An image as a person sees it."""
+    """An image as a person sees it: turned as its EXIF orientation says."""
 
-    image_hwc: NDArray[np.uint8]
+    image_hwc: Image
     frames: int  # of an animation or a file of several pages, of which this is the first
 
 
 class TooManyPixelsError(DataError):
-    """An image is larger than its reader allows, whatever the size of its file."""
+    """An image has more pixels than the reader allows, whatever the size of its file."""
 
 
-def read_image(path: Path) -> NDArray[np.uint8]:
-    """Read an image as RGB, image_hwc.
+def read_image(path: Path) -> Image:
+    """Read an image as RGB.
 
     Greyscale is repeated, CMYK and palettes are converted, alpha is dropped, and of 16-bit
     samples the high byte is kept.
     """
     data = _read(path)
-    size = plain_size(data)
+    size = jpeg_size(data)
     if size is not None and 0 < prod(size) <= MAX_PIXELS:
         image_hwc = _by_opencv(data)
         if image_hwc is not None and image_hwc.shape[:2] == size:
@@ -79,35 +80,35 @@ def read_image(path: Path) -> NDArray[np.uint8]:
 
 
 def read_upright(path: Path) -> Upright:
-    """Read an image as RGB, turned as its EXIF orientation says."""
+    """Read an image file as RGB, upright."""
     data = _read(path)
     with _unpacked(data, path) as image:
         return _upright(path, data, image)
 
 
-def decode_upright(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
-    """The same of an image that came as bytes, image_hwc."""
+def decode_upright(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Image:
+    """Decode an image that came as bytes, upright."""
     with _unpacked(data, name, max_pixels) as image:
         return _upright(name, data, image).image_hwc
 
 
-def to_upright(image: Image.Image) -> NDArray[np.uint8]:
-    """The same of an image that is open already."""
+def to_upright(image: Pillow.Image) -> Image:
+    """Convert a Pillow image to RGB, upright."""
     try:
         return _to_rgb("the image", ImageOps.exif_transpose(image))
     except DataError:
         raise
-    except Exception as error:
+    except Exception as error:  # Pillow raises nearly anything while it decodes
         raise DataError(f"cannot read the image: {_reason(error)}.") from error
 
 
-def read_index(path: Path) -> NDArray[np.uint8]:
-    """Read a label file as the numbers in it, index_hw: a palette's indices, never its colours.
+def read_mask(path: Path) -> Label:
+    """Read the numbers in a mask: the indices of a palette, never its colours.
 
-    Of a 1-bit mask the numbers are 0 and 1. A 16-bit mask may not go beyond 255.
+    A 1-bit mask has the numbers 0 and 1. A 16-bit mask may not go beyond 255.
     """
     data = _read(path)
-    plain_hw = read_plain(data, MAX_PIXELS)
+    plain_hw = read_indexed_png(data, MAX_PIXELS)
     if plain_hw is not None:
         return plain_hw
     with _unpacked(data, path) as image:
@@ -133,7 +134,7 @@ def read_mat(path: Path, key: str) -> NDArray[Any]:
         suspect = MAX_DEFLATE * path.stat().st_size > MAX_PIXELS  # looking first takes time
         shapes = [shape for name, shape, _ in whosmat(path) if name == key] if suspect else []
         if any(prod(shape) > MAX_PIXELS for shape in shapes):
-            raise Image.DecompressionBombError
+            raise Pillow.DecompressionBombError
         variables = loadmat(path, variable_names=[key])
     except NotImplementedError as error:
         raise DataError(f"cannot read {path}: save it in MATLAB with -v7, not -v7.3.") from error
@@ -144,33 +145,15 @@ def read_mat(path: Path, key: str) -> NDArray[Any]:
     return np.asarray(variables[key])
 
 
-def write_index(
-    path: Path, label_hw: NDArray[np.uint8], palette: tuple[tuple[int, ...], ...]
-) -> None:
-    """Write labels as a palette PNG, in one move."""
-    write_atomic(path, lambda file: file.write(index_png(label_hw, palette)))
-
-
-def index_png(label_hw: NDArray[np.uint8], palette: tuple[tuple[int, ...], ...]) -> bytes:
-    """Labels as a palette PNG, always of 8 bits a pixel: Pillow packs palettes of few colours
-    tighter, which not every reader unpacks, so that the palette is filled up with black."""
-    image = Image.fromarray(label_hw)
-    colours = bytes(value for colour in palette for value in colour)
-    image.putpalette(colours.ljust(3 * 256, b"\0"))
-    file = BytesIO()
-    image.save(file, format="PNG")
-    return file.getvalue()
-
-
-def _upright(name: Path | str, data: bytes, image: Image.Image) -> Upright:
+def _upright(name: Path | str, data: bytes, image: Pillow.Image) -> Upright:
     frames = _frames(image)
     image_hwc = _decode(name, data, image)
-    # Asked last: Pillow turns a TIFF itself, and forgets the tag.
-    turn = TURNS.get(_orientation(data, image))
+    # Read the tag last: Pillow turns a TIFF itself, and removes the tag.
+    turn = ORIENTED.get(_orientation(data, image))
     return Upright(np.ascontiguousarray(turn(image_hwc)) if turn else image_hwc, frames)
 
 
-def _decode(path: Path | str, data: bytes, image: Image.Image) -> NDArray[np.uint8]:
+def _decode(path: Path | str, data: bytes, image: Pillow.Image) -> Image:
     if (image.format, image.mode) in FAST and _ends_well(image.format, data):
         image_hwc = _by_opencv(data)
         if image_hwc is not None:
@@ -178,14 +161,14 @@ def _decode(path: Path | str, data: bytes, image: Image.Image) -> NDArray[np.uin
     return _to_rgb(path, image)
 
 
-def _by_opencv(data: bytes) -> NDArray[np.uint8] | None:
+def _by_opencv(data: bytes) -> Image | None:
     flags = cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION
     image_hwc = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
     return None if image_hwc is None else np.asarray(image_hwc, np.uint8)
 
 
-def _frames(image: Image.Image) -> int:
-    """A photograph with a preview or a second view in it (MPO) is one image."""
+def _frames(image: Pillow.Image) -> int:
+    """Count the frames. A photograph with a preview or a second view in it (MPO) is one."""
     if image.format == "MPO":
         return 1
     try:
@@ -196,7 +179,7 @@ def _frames(image: Image.Image) -> int:
     return frames
 
 
-def _orientation(data: bytes, image: Image.Image) -> int:
+def _orientation(data: bytes, image: Pillow.Image) -> int:
     if image.format == "PNG" and b"eXIf" not in data:
         return 1  # Pillow would decode all of it to find out
     try:
@@ -209,7 +192,7 @@ def _read(path: Path) -> bytes:
     try:
         status = path.stat()
         if not (S_ISREG(status.st_mode) or S_ISDIR(status.st_mode)):
-            raise DataError(f"{path} is no ordinary file.")  # reading a pipe would wait for ever
+            raise DataError(f"{path} is no ordinary file.")  # reading a pipe would never end
         if status.st_size > MAX_BYTES:
             raise DataError(f"{path} has {status.st_size:,} bytes, too many for an image.")
         return path.read_bytes()
@@ -218,17 +201,19 @@ def _read(path: Path) -> bytes:
 
 
 @contextmanager
-def _unpacked(data: bytes, name: Path | str, max_pixels: int = MAX_PIXELS) -> Iterator[Image.Image]:
+def _unpacked(
+    data: bytes, name: Path | str, max_pixels: int = MAX_PIXELS
+) -> Iterator[Pillow.Image]:
     try:
         if not data:
             raise DataError(f"{name} is empty.")
-        with Image.open(BytesIO(data), formats=FORMATS) as image:
+        with Pillow.open(BytesIO(data), formats=FORMATS) as image:
             if image.width * image.height > max_pixels:
-                raise Image.DecompressionBombError
+                raise Pillow.DecompressionBombError
             yield image
     except DataError:
         raise
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+    except (Pillow.DecompressionBombError, Pillow.DecompressionBombWarning) as error:
         reason = f"it unpacks to more than {max_pixels:,} pixels (a decompression bomb?)"
         raise TooManyPixelsError(f"cannot read {name}: {reason}.") from error
     except Exception as error:  # Pillow raises nearly anything about bytes that it does not expect
@@ -236,7 +221,7 @@ def _unpacked(data: bytes, name: Path | str, max_pixels: int = MAX_PIXELS) -> It
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, Image.DecompressionBombError):
+    if isinstance(error, Pillow.DecompressionBombError):
         return "it unpacks to more than its size allows (a decompression bomb?)"
     if isinstance(error, UnidentifiedImageError):
         return f"it is no image of a known format ({', '.join(FORMATS)})"
@@ -246,11 +231,11 @@ def _reason(error: Exception) -> str:
 
 
 def _ends_well(image_format: str | None, data: bytes) -> bool:
-    """Whether a JPEG is complete; of PNGs OpenCV itself notices it."""
+    """Return whether a JPEG is complete. OpenCV itself notices a PNG that is not."""
     return image_format != "JPEG" or data.endswith(END)
 
 
-def _to_rgb(path: Path | str, image: Image.Image) -> NDArray[np.uint8]:
+def _to_rgb(path: Path | str, image: Pillow.Image) -> Image:
     if image.mode == "F":
         raise DataError(f"{path} holds floating-point samples; save it with 8 or 16 bits.")
     if image.mode.startswith("I"):  # 16 bits, or 32 that hold 16
@@ -263,7 +248,7 @@ def _to_rgb(path: Path | str, image: Image.Image) -> NDArray[np.uint8]:
     return np.array(image.convert("RGB"))
 
 
-def _narrow(path: Path, wide_hw: NDArray[Any]) -> NDArray[np.uint8]:
+def _narrow(path: Path, wide_hw: NDArray[Any]) -> Label:
     outside_hw = (wide_hw < 0) | (wide_hw > 255)
     if outside_hw.any():
         raise DataError(

@@ -1,4 +1,4 @@
-"""Drawing the instances of a COCO-like json into a label map."""
+"""Draw the instances of a COCO-like json into a label map."""
 
 import json
 from pathlib import Path
@@ -12,24 +12,27 @@ from reconet.types import Label
 
 
 class Drawing(NamedTuple):
-    """An image's instances: pairs of a class and a segmentation, in the order of the file."""
+    """The instances of one image, in the order of the file."""
 
     height: int
     width: int
-    instances: list[tuple[int, Any]]  # polygons, or run lengths, plain or compressed
+    instances: list[tuple[int, Any]]  # label, segmentation
 
 
-def draw(drawing: Drawing, *, first_wins: bool) -> Label:
-    """The label map; where instances overlap, the first or the last one is seen."""
+def draw_instances(drawing: Drawing, name: str, *, first_wins: bool) -> Label:
+    """Draw the labels of one image. Where instances overlap, the first or the last one wins."""
     label_hw = np.zeros((drawing.height, drawing.width), np.uint8)
     order = reversed(drawing.instances) if first_wins else drawing.instances
-    for index, segmentation in order:
-        label_hw[decode(segmentation, drawing.height, drawing.width)] = index
+    try:
+        for label, segmentation in order:
+            label_hw[decode(segmentation, drawing.height, drawing.width)] = label
+    except Exception as error:  # pycocotools raises nearly anything about bad segmentations
+        raise DataError(f"cannot draw {name}: {error}.") from error
     return label_hw
 
 
 def decode(segmentation: Any, height: int, width: int) -> NDArray[np.bool_]:
-    """The mask of one segmentation: polygons, or run lengths, plain or compressed."""
+    """Return the pixels of a segmentation: polygons, or run lengths, plain or compressed."""
     if isinstance(segmentation, list):
         from pycocotools import mask  # type: ignore[import-untyped]
 
@@ -46,8 +49,8 @@ def decode(segmentation: Any, height: int, width: int) -> NDArray[np.bool_]:
 def run_lengths(text: str | bytes) -> list[int]:
     """Unpack the run lengths that COCO compresses into printable characters.
 
-    Six bits each: five of a number, lowest first, and one that says "more follows". From the
-    fourth number on they are differences to the number before the last.
+    A character holds six bits: five of a number, lowest first, and one that says "more follows".
+    From the fourth number on they are differences to the number before the last.
     """
     lengths: list[int] = []
     number = shift = 0
@@ -64,7 +67,7 @@ def run_lengths(text: str | bytes) -> list[int]:
 
 
 def need_pycocotools(path: Path) -> None:
-    """Ask before work starts in other processes."""
+    """Raise an error without pycocotools, before work starts in other processes."""
     try:
         import pycocotools.mask  # type: ignore[import-untyped]  # noqa: F401
     except ImportError as error:
@@ -72,7 +75,7 @@ def need_pycocotools(path: Path) -> None:
 
 
 def read_json(path: Path, *lists: str) -> list[list[dict[str, Any]]]:
-    """These lists of a json file; a file without them is another kind of file."""
+    """Read these lists of a json file. All of them must be there."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         return [list(content[name]) for name in lists]

@@ -1,7 +1,7 @@
-"""Conversions of a dataset: in parallel, file by file, and taken up again where they stopped.
+"""Convert a dataset file by file, in parallel. A second call resumes where the first stopped.
 
-A plan is what there is to do. Its jobs write one file each, in one move, so a file that exists is
-complete and its job is skipped; the lists of a split are written last, by `finish`.
+Each job writes one file in one move, so a file that exists is complete and its job is skipped.
+The lists of the splits are written last, by `finish`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,20 +10,23 @@ from os import cpu_count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reconet.data.parallel import mapped
+from reconet.data.parallel import map_in_processes
 from reconet.errors import DataError
 from reconet.system.files import write_text
-
-Progress = Callable[[int, int], object]  # files done, files in all
+from reconet.system.progress import SILENT, Progress
 
 
 class Job(NamedTuple):
-    target: Path  # the file to write; a job may also find that there is nothing to write
-    source: Any  # what from: a path, or instances to draw
+    """One file to write."""
+
+    target: Path  # a job may also find that there is nothing to write
+    source: Any  # a path, or instances to draw
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class PreparePlan:
+    """All that there is to do to prepare a dataset."""
+
     jobs: Sequence[Job]
     work: Callable[[Job], None]  # a function of a module, so that it can be sent to a process
     finish: Callable[[], Mapping[str, int]]  # checks, writes the lists, counts each split
@@ -31,28 +34,32 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """What a preparation did, and the number of images that each split now has."""
+    """How many files a preparation wrote, and how many images each split has now."""
 
     done: int
     skipped: int
     counts: Mapping[str, int]
 
 
-def run(plan: Plan, workers: int | None = None, progress: Progress | None = None) -> Prepared:
-    """Do what is left of a plan. 0 workers: in this process; None: one for each core."""
-    report = progress or (lambda done, total: None)
-    total = len(plan.jobs)
+def run_plan(
+    plan: PreparePlan, workers: int | None = None, progress: Progress = SILENT
+) -> Prepared:
+    """Do the jobs whose files are not there yet.
+
+    With 0 workers this process does them. None means one worker for each core.
+    """
     todo = [job for job in plan.jobs if not job.target.exists()]
-    skipped = total - len(todo)
-    report(skipped, total)
+    skipped = len(plan.jobs) - len(todo)
+    progress.start(len(plan.jobs), "prepare")
+    progress.advance(skipped)
     workers = min(cpu_count() or 1, len(todo)) if workers is None else workers
-    for number, _ in enumerate(mapped(plan.work, todo, workers), skipped + 1):
-        report(number, total)
+    for _ in map_in_processes(plan.work, todo, workers):
+        progress.advance()
     return Prepared(done=len(todo), skipped=skipped, counts=plan.finish())
 
 
 def check_written(jobs: Sequence[Job]) -> None:
-    """All files of all jobs must be there."""
+    """Raise an error if the file of some job is not there."""
     absent = [job.target for job in jobs if not job.target.exists()]
     if absent:
         raise DataError(
@@ -61,5 +68,6 @@ def check_written(jobs: Sequence[Job]) -> None:
 
 
 def write_list(path: Path, names: Sequence[str]) -> int:
+    """Write the list of a split, and return its length."""
     write_text(path, "".join(f"{name}\n" for name in names))
     return len(names)

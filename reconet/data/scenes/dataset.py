@@ -1,16 +1,17 @@
-"""The built-in dataset `scenes`: generated images, no files (see scenes.py)."""
+"""The built-in dataset `scenes`: images that generate.py draws, without files."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reconet.data.dataset import DatasetInfo, Sample
-from reconet.data.options import read_options
+from reconet.data.entry import DatasetEntry
 from reconet.data.scenes.generate import CLASSES, PALETTE, scene
 from reconet.recipes.schema import Count, Seed, Settings, Size
 
 
 class ScenesOptions(Settings):
+    """Settings of the dataset `scenes`, in data.options."""
+
     size: Size = (160, 160)
     """height and width of the images"""
     train: Count = 2000
@@ -18,27 +19,17 @@ class ScenesOptions(Settings):
     val: Count = 200
     """number of validation images"""
     seed: Seed = 0
-    """another seed, another world"""
+    """another seed gives other images"""
 
 
 DEFAULTS = ScenesOptions()
-INFO = DatasetInfo(
-    name="scenes",
-    title="generated scenes in which context decides",
-    classes=CLASSES,
-    palette=PALETTE,
-    splits={"train": DEFAULTS.train, "val": DEFAULTS.val},
-    disjoint=(("train", "val"),),
-    layout=("no files",),
-    licence="none needed",
-    source="built in",
-    notes=("options: size, train, val, seed",),
-)
-SERIES = ("train", "val")
+SPLITS = ("train", "val")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScenesDataset:
+    """A split of `scenes`. Every access draws the image anew."""
+
     info: DatasetInfo
     split: str
     count: int
@@ -52,19 +43,38 @@ class ScenesDataset:
         return f"{self.split}-{range(self.count)[index]:06d}"
 
     def __getitem__(self, index: int) -> Sample:
-        """Train has the even images of the endless series and val the odd: they never meet."""
+        """Draw an image. Train has the even numbers of an endless series, val the odd ones."""
         place = range(self.count)[index]
-        number = len(SERIES) * place + SERIES.index(self.split)
+        number = len(SPLITS) * place + SPLITS.index(self.split)
         return Sample(self.name(place), *scene(self.seed, number, self.size))
 
 
-def open_scenes(_root: Path, split: str, options: Mapping[str, object]) -> ScenesDataset:
-    chosen = read_options(ScenesOptions, options)
-    counts = {"train": chosen.train, "val": chosen.val}
+def open_scenes(_root: Path, split: str, options: ScenesOptions) -> ScenesDataset:
+    counts = {"train": options.train, "val": options.val}
     return ScenesDataset(
-        info=replace(INFO, splits=counts),
+        info=replace(SCENES.info, splits=counts),
         split=split,
         count=counts[split],
-        size=chosen.size,
-        seed=chosen.seed,
+        size=options.size,
+        seed=options.seed,
     )
+
+
+SCENES = DatasetEntry(
+    info=DatasetInfo(
+        name="scenes",
+        title="generated scenes in which context decides",
+        classes=CLASSES,
+        palette=PALETTE,
+        splits={"train": DEFAULTS.train, "val": DEFAULTS.val},
+        disjoint=(("train", "val"),),
+        layout=("no files",),
+        licence="none needed",
+        source="built in",
+        notes=("options: size, train, val, seed",),
+    ),
+    open=open_scenes,
+    options=ScenesOptions,
+    needs_root=False,
+    terms="drawn by this package, so no licence is needed",
+)

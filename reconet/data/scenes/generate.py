@@ -1,6 +1,6 @@
-"""The built-in data: images in which context decides what a thing is.
+"""Generate scenes: images in which context decides what a thing is.
 
-Three facts about an image are drawn first, each by a fair coin, independent of one another:
+Three facts about an image are drawn first, each by a fair coin and independent of the others:
 is it night, is it in town, is there a pasture? They decide what things are *called*:
 
     disc      sun  | moon       by the light on the foreground, and by lit windows
@@ -8,8 +8,8 @@ is it night, is it in town, is there a pasture? They decide what things are *cal
     vehicle   car  | boat       by what the strip under it is, hence by the horizon
     lump      rock | sheep      by a fence along the lower edge
 
-They do not decide how these things look. A scene is painted in materials, with `disc` one of
-them, and a table turns materials into classes at the very end.
+They do not decide how these things look. A scene is painted in materials, such as `disc`, and a
+table turns materials into classes at the very end.
 """
 
 from collections.abc import Callable
@@ -21,26 +21,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reconet.data.scenes import paint
-from reconet.data.scenes.paint import Air, Canvas, Colour, Material, Rng
-from reconet.types import IGNORE
+from reconet.data.scenes.paint import Air, Canvas, Material, Rgb, Rng
+from reconet.types import IGNORE, Image, Label, Palette
 
 Painter = Callable[[Canvas, Rng, Air, float, float, float], None]
 
-ACROSS = np.linspace(-0.02, 1.02, 33)  # a little over both sides, where rounding shows nothing
+ACROSS = np.linspace(-0.02, 1.02, 33)  # a little beyond both sides, so that rounding leaves no gap
 
 CLASSES: tuple[str, ...] = (
     *("sky", "sun", "moon", "mountain", "house", "tree", "ground"),
     *("road", "river", "car", "boat", "fence", "rock", "sheep"),
 )
-PALETTE: tuple[tuple[int, int, int], ...] = (
+PALETTE: Palette = (
     *((135, 190, 235), (255, 200, 0), (235, 235, 255), (165, 125, 100), (200, 80, 60)),
     *((20, 105, 45), (150, 195, 95), (95, 95, 105), (25, 85, 200), (225, 30, 120)),
     *((255, 130, 20), (120, 65, 15), (145, 70, 175), (250, 225, 185)),
 )
 
 
-class World(NamedTuple):
-    """What is true of a whole image, and decides the classes in it."""
+class SceneFacts(NamedTuple):
+    """Facts about a whole image that decide the classes in it."""
 
     night: bool
     town: bool
@@ -58,46 +58,43 @@ class Strip:
     taper: float
 
     def edge(self, x: ArrayLike, side: float) -> NDArray[np.float64]:
-        """Height of the upper (side -1), middle (0) or lower (+1) line at `x`."""
+        """Return the height of the upper (side -1), middle (0) or lower (+1) line at `x`."""
         t = np.asarray(x) - 0.5
         half = self.half * (1 + self.taper * t)
         return np.asarray(self.middle + self.slope * t + self.bend * t * t + side * half)
 
 
-def scene(
-    seed: int, index: int, size: tuple[int, int] = (160, 160)
-) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Image `index` of the endless series `seed`, at `size` (height, width).
+def scene(seed: int, index: int, size: tuple[int, int] = (160, 160)) -> tuple[Image, Label]:
+    """Draw image `index` of the endless series `seed`, at `size` (height, width).
 
-    Returns image_hwc (RGB) and label_hw (0..len(CLASSES) - 1, or IGNORE); a function of its
-    arguments alone.
+    The result depends on the arguments alone. Labels are 0..len(CLASSES) - 1, or IGNORE.
     """
-    return image(seed, index, size, world_of(seed, index))
+    return scene_with(facts_of(seed, index), seed, index, size)
 
 
-def world_of(seed: int, index: int) -> World:
-    """The facts that decide the classes in an image."""
-    night, town, pasture = stream(seed, index, "world").random(3) < 0.5
-    return World(bool(night), bool(town), bool(pasture))
+def facts_of(seed: int, index: int) -> SceneFacts:
+    """Draw the facts of an image."""
+    night, town, pasture = stream(seed, index, "facts").random(3) < 0.5
+    return SceneFacts(bool(night), bool(town), bool(pasture))
 
 
-def image(
-    seed: int, index: int, size: tuple[int, int], world: World
-) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """The scene as it would be in another world: the evidence changes, the rest stays."""
+def scene_with(
+    facts: SceneFacts, seed: int, index: int, size: tuple[int, int]
+) -> tuple[Image, Label]:
+    """Draw a scene with other facts. Only the evidence for them changes."""
     canvas = Canvas(size)
-    compose(canvas, seed, index, world)
+    paint_scene(canvas, seed, index, facts)
     image_hwc = develop(canvas, stream(seed, index, "texture"), stream(seed, index, "sensor"))
-    return image_hwc, names(world)[canvas.material_hw]
+    return image_hwc, label_of_material(facts)[canvas.material_hw]
 
 
-PARTS = ("world", "air", "sky", "skyline", "land", "things", "fence", "texture", "sensor")
+PARTS = ("facts", "air", "sky", "skyline", "land", "things", "fence", "texture", "sensor")
 
 
 def stream(seed: int, index: int, part: str) -> Rng:
-    """Random numbers of one part of one image.
+    """Return the random numbers of one part of one image.
 
-    Each part has its own stream, so that painting a fence, or not, cannot move a cloud.
+    Each part has its own stream, so that a fence, painted or not, cannot move a cloud.
     """
     if seed < 0 or index < 0:
         raise ValueError(f"a scene needs a seed and an index from 0 up, got {seed} and {index}.")
@@ -105,19 +102,19 @@ def stream(seed: int, index: int, part: str) -> Rng:
     return np.random.Generator(np.random.Philox(counter=counter, key=[seed, index]))
 
 
-def names(world: World) -> NDArray[np.uint8]:
-    """The table from materials to classes: the only place where a fact meets a name."""
+def label_of_material(facts: SceneFacts) -> NDArray[np.uint8]:
+    """Return the table from materials to labels. Only here do facts decide names."""
     of_material = {
         Material.SKY: "sky",
-        Material.DISC: "moon" if world.night else "sun",
+        Material.DISC: "moon" if facts.night else "sun",
         Material.MOUNTAIN: "mountain",
         Material.HOUSE: "house",
         Material.TREE: "tree",
         Material.GROUND: "ground",
-        Material.STRIP: "road" if world.town else "river",
-        Material.VEHICLE: "car" if world.town else "boat",
+        Material.STRIP: "road" if facts.town else "river",
+        Material.VEHICLE: "car" if facts.town else "boat",
         Material.FENCE: "fence",
-        Material.LUMP: "sheep" if world.pasture else "rock",
+        Material.LUMP: "sheep" if facts.pasture else "rock",
     }
     table_m = np.full(len(Material), IGNORE, np.uint8)
     for material, name in of_material.items():
@@ -125,26 +122,26 @@ def names(world: World) -> NDArray[np.uint8]:
     return table_m
 
 
-def compose(canvas: Canvas, seed: int, index: int, world: World) -> None:
+def paint_scene(canvas: Canvas, seed: int, index: int, facts: SceneFacts) -> None:
     """Paint everything, from the sky to the fence."""
     rng = stream(seed, index, "air")
     horizon = rng.uniform(0.38, 0.45)
     top, haze = paint.mixed(rng, SKY_TOP), paint.mixed(rng, SKY_LOW)
     by_day, by_night = rng.uniform(DAY[0], DAY[1]), rng.uniform(NIGHT[0], NIGHT[1])
-    air = Air(horizon=horizon, haze=haze, light=by_night if world.night else by_day)
+    air = Air(horizon=horizon, haze=haze, light=by_night if facts.night else by_day)
 
     sky(canvas, stream(seed, index, "sky"), top, air)
-    if not world.town:
+    if not facts.town:
         mountains(canvas, stream(seed, index, "skyline"), air)
     strip = land(canvas, stream(seed, index, "land"), air)
-    if world.town:
-        houses(canvas, stream(seed, index, "skyline"), air, night=world.night)
+    if facts.town:
+        houses(canvas, stream(seed, index, "skyline"), air, night=facts.night)
     things(canvas, stream(seed, index, "things"), air, strip)
-    if world.pasture:
+    if facts.pasture:
         paint.fence(canvas, stream(seed, index, "fence"), air)
 
 
-# The same skies by day and by night: dusk has every colour, so the sky gives nothing away.
+# The same skies by day and by night, so that the sky does not tell the hour.
 SKY_TOP = paint.rgb((56, 86, 160), (98, 154, 220), (118, 88, 152), (126, 136, 162))
 SKY_LOW = paint.rgb((252, 202, 152), (206, 226, 240), (238, 176, 178), (244, 230, 206))
 DAY = np.array([(0.98, 0.98, 0.86), (1.16, 1.12, 0.98)])  # range of the factors on R, G, B
@@ -154,8 +151,11 @@ GREY_BLUE = paint.rgb((112, 124, 138), (136, 142, 152), (94, 112, 132))
 GRAVEL = paint.rgb((182, 168, 142))[0]
 
 
-def sky(canvas: Canvas, rng: Rng, top: Colour, air: Air) -> None:
-    """A vertical blend of two colours, mostly a disc, some birds; clouds come with the texture."""
+def sky(canvas: Canvas, rng: Rng, top: Rgb, air: Air) -> None:
+    """Paint a vertical blend of two colours, mostly a disc, and some birds.
+
+    Clouds come with the texture.
+    """
     rise_h1 = np.clip(canvas.row_h / air.horizon, 0, 1)[:, None] ** 1.3
     canvas.image_hwc[:] = np.rint(top + (air.haze - top) * rise_h1)[:, None]
     if rng.random() < 0.9:
@@ -165,14 +165,14 @@ def sky(canvas: Canvas, rng: Rng, top: Colour, air: Air) -> None:
 
 
 def mountains(canvas: Canvas, rng: Rng, air: Air) -> None:
-    """A short range, somewhere along the horizon."""
+    """Paint a short range somewhere along the horizon."""
     middle = rng.uniform(0.05, 0.95)
     for x in middle + rng.uniform(-0.17, 0.17, rng.integers(1, 4)):
         paint.mountain(canvas, rng, air, min(max(x, 0.05), 0.95))  # never out of the image
 
 
 def houses(canvas: Canvas, rng: Rng, air: Air, *, night: bool) -> None:
-    """A few side by side, somewhere along the horizon."""
+    """Paint a few houses side by side, somewhere along the horizon."""
     count = int(rng.integers(2, 5))
     first, step = rng.uniform(0.03, 0.97 - 0.13 * (count - 1)), rng.uniform(0.12, 0.15)
     for number in range(count):
@@ -180,7 +180,7 @@ def houses(canvas: Canvas, rng: Rng, air: Air, *, night: bool) -> None:
 
 
 def land(canvas: Canvas, rng: Rng, air: Air) -> Strip:
-    """The ground with patches and specks of other growth, and the strip across it."""
+    """Paint the ground with patches and specks of other growth, and the strip across it."""
     height, waves, phase = rng.uniform((0.004, 0.5, 0), (0.012, 1.5, 2 * np.pi))
     ridge_n = air.horizon + height * np.sin(2 * np.pi * waves * ACROSS + phase)
     grass = paint.mixed(rng, GRASS)
@@ -201,7 +201,7 @@ def land(canvas: Canvas, rng: Rng, air: Air) -> Strip:
 
 
 def lay_strip(canvas: Canvas, rng: Rng, air: Air) -> Strip:
-    """A seam on both sides, a grey-blue surface, pale dashes (lane marks, or glints)."""
+    """Paint a grey-blue strip with pale dashes (lane marks, or glints) and a seam on both sides."""
     middle, slope, bend, half, taper = rng.uniform(
         (air.horizon + 0.17, -0.1, -0.1, 0.05, -0.5), (0.68, 0.1, 0.1, 0.075, 0.5)
     )
@@ -221,7 +221,7 @@ def lay_strip(canvas: Canvas, rng: Rng, air: Air) -> Strip:
 
 
 def things(canvas: Canvas, rng: Rng, air: Air, strip: Strip) -> None:
-    """Trees, lumps and vehicles, the farthest first, larger the nearer they stand."""
+    """Paint trees, lumps and vehicles, the farthest first, and larger the nearer they stand."""
     placed: list[tuple[float, float, Painter]] = []
     if rng.random() < 0.93:
         for x, lane in rng.uniform((0.06, -0.3), (0.94, 0.7), (rng.integers(1, 4), 2)):
@@ -236,7 +236,7 @@ def things(canvas: Canvas, rng: Rng, air: Air, strip: Strip) -> None:
 
 
 def on_land(rng: Rng, air: Air, strip: Strip, *, lowest: float) -> tuple[float, float]:
-    """A place (y, x) before the strip, if there is room, or beyond it."""
+    """Choose a place (y, x) before the strip, if there is room, or beyond it."""
     x, t, side = rng.random(3)
     far, near = float(strip.edge(x, 1)) + 0.06, lowest
     if side < 0.5 or far > near:
@@ -263,7 +263,7 @@ GAIN_TM[:, : len(Material)] = np.array([GAIN[material] for material in Material]
 GRIDS = ((9, 4), (150, 150), (90, 7), (40, 40))  # rows, columns: few columns make level streaks
 
 
-def develop(canvas: Canvas, texture: Rng, sensor: Rng) -> NDArray[np.uint8]:
+def develop(canvas: Canvas, texture: Rng, sensor: Rng) -> Image:
     """Add what a camera adds to flat colours: texture, uneven light, a colour cast, noise."""
     size_wh = (canvas.width, canvas.height)
     factor_hw = np.ones((canvas.height, canvas.width), np.float32)
@@ -279,5 +279,5 @@ def develop(canvas: Canvas, texture: Rng, sensor: Rng) -> NDArray[np.uint8]:
     bytes_2hwc = sensor.integers(0, 256, (2, *image_hwc.shape), np.uint8)
     noise_hwc = cv2.add(bytes_2hwc[0], bytes_2hwc[1], dtype=cv2.CV_32F) - np.float32(255)
     image_hwc += noise_hwc * np.float32(texture.uniform(0.02, 0.06))
-    developed_hwc: NDArray[np.uint8] = np.clip(image_hwc, 0, 255).astype(np.uint8)
+    developed_hwc: Image = np.clip(image_hwc, 0, 255).astype(np.uint8)
     return developed_hwc

@@ -1,11 +1,11 @@
-"""How the things of a scene are drawn. Nothing here knows what a thing is called.
+"""Paint the things of a scene. Nothing here knows the class of a thing.
 
-A canvas holds two images: the colours, and the material of each pixel. Which class a
-material stands for is decided elsewhere, from the whole image, so a painter cannot give it
-away: there is one painter for a disc, none for a sun or a moon.
+A canvas holds two images: the colours, and the material of each pixel. generate.py decides the
+class of a material from facts about the whole image. So the look of a thing cannot tell its
+class: there is one painter for a disc, and none for a sun or a moon.
 
-Positions are fractions of the image (0..1, y downwards); sizes are in units of its shorter
-side, so that a layout is the same at any resolution and a disc stays round.
+Positions are fractions of the image (0..1, y downwards). Sizes are in units of its shorter side.
+So a layout is the same at any resolution, and a disc stays round.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Colour = NDArray[np.float64]  # RGB, 0..255
+Rgb = NDArray[np.float64]  # RGB, 0..255
 Points = NDArray[np.float64]  # (n, 2) or (2,): x, then y
 Rng = np.random.Generator
 
@@ -23,6 +23,8 @@ SUBPIXEL_BITS = 4  # cv2 takes fixed-point corners; whole pixels would distort s
 
 
 class Material(IntEnum):
+    """What a pixel is made of."""
+
     SKY = 0
     DISC = 1
     MOUNTAIN = 2
@@ -47,20 +49,20 @@ class Canvas:
         self.row_h = (np.arange(self.height) + 0.5) / self.height
 
     def at(self, x: ArrayLike, y: ArrayLike) -> Points:
-        """Fractions of the image in pixels: one point, or a line of them."""
+        """Convert fractions of the image to pixels: one point, or a line of them."""
         return np.array([np.multiply(x, self.width), np.multiply(y, self.height)]).T - 0.5
 
-    def polygon(self, points_n2: Points, colour: Colour, material: Material) -> None:
-        """Fill a polygon given in pixels; its rim is smoothed in colour, never in material."""
+    def polygon(self, points_n2: Points, colour: Rgb, material: Material) -> None:
+        """Fill a polygon given in pixels. Its rim is smooth in colour, but not in material."""
         fixed_n2 = np.rint(points_n2 * 2**SUBPIXEL_BITS).astype(np.int32)
         rgb_3 = colour.tolist()
         cv2.fillPoly(self.image_hwc, [fixed_n2], rgb_3, cv2.LINE_AA, SUBPIXEL_BITS)
         cv2.fillPoly(self.material_hw, [fixed_n2], [material], cv2.LINE_8, SUBPIXEL_BITS)
 
-    def ellipse(self, centre: Points, axes: ArrayLike, colour: Colour, material: Material) -> None:
+    def ellipse(self, centre: Points, axes: ArrayLike, colour: Rgb, material: Material) -> None:
         self.polygon(centre + np.multiply(axes, CIRCLE), colour, material)
 
-    def rows(self, points_n2: Points, colour_h3: Colour, material: Material) -> None:
+    def rows(self, points_n2: Points, colour_h3: Rgb, material: Material) -> None:
         """Fill a polygon with one colour per row of the image."""
         fixed_n2 = np.rint(points_n2 * 2**SUBPIXEL_BITS).astype(np.int32)
         mask_hw = np.zeros_like(self.material_hw)
@@ -73,24 +75,24 @@ class Canvas:
 
 @dataclass(frozen=True, kw_only=True)
 class Air:
-    """What distance and the hour do to a colour: haze far away, the hour's light nearby."""
+    """The effect of distance and hour on colours: haze far away, light of the hour nearby."""
 
     horizon: float
-    haze: Colour
-    light: Colour  # factor per channel on the nearest things; 1 means unchanged
+    haze: Rgb
+    light: Rgb  # factor per channel on the nearest things; 1 means unchanged
 
-    def tone(self, colour: Colour, y: ArrayLike) -> Colour:
-        """The colour of a thing that stands at height `y` of the image (one or many).
+    def tone(self, colour: Rgb, y: ArrayLike) -> Rgb:
+        """Return the colour of a thing that stands at height `y` of the image (one or many).
 
-        The hour's light sets in gradually, so that the sky's neighbours do not tell the hour.
+        The light of the hour increases gradually, so that pixels near the sky do not tell it.
         """
         near = np.maximum(np.asarray(y)[..., None] - self.horizon, 0) / (1 - self.horizon)
         lit = colour * (1 + (self.light - 1) * near)
-        toned: Colour = np.minimum(lit + (self.haze - lit) * 0.5 * (1 - near) ** 3, 255)
+        toned: Rgb = np.minimum(lit + (self.haze - lit) * 0.5 * (1 - near) ** 3, 255)
         return toned
 
 
-def rgb(*colours: tuple[int, int, int]) -> Colour:
+def rgb(*colours: tuple[int, int, int]) -> Rgb:
     return np.array(colours, np.float64)
 
 
@@ -120,15 +122,15 @@ CABIN = np.array([(-0.28, -0.2), (-0.22, -0.4), (0.1, -0.4), (0.22, -0.2)])
 PANE = np.array([(-0.2, -0.23), (-0.17, -0.36), (0.07, -0.36), (0.14, -0.23)])
 
 
-def mixed(rng: Rng, anchors_n3: Colour) -> Colour:
-    """A random colour between the given ones, mostly near one of them."""
+def mixed(rng: Rng, anchors_n3: Rgb) -> Rgb:
+    """Return a random colour between the given ones, mostly near one of them."""
     weight_n = rng.exponential(size=len(anchors_n3)) ** 2
-    colour: Colour = weight_n @ anchors_n3 / weight_n.sum()
+    colour: Rgb = weight_n @ anchors_n3 / weight_n.sum()
     return colour
 
 
 def disc(canvas: Canvas, rng: Rng) -> None:
-    """A pale round light, high in the sky, in a soft glow."""
+    """Paint a pale round light, high in the sky, in a soft glow."""
     centre = canvas.at(rng.uniform(0.1, 0.9), rng.uniform(0.1, 0.19))
     radius = canvas.unit * rng.uniform(0.06, 0.085)
     colour = mixed(rng, DISC)
@@ -144,14 +146,14 @@ def disc(canvas: Canvas, rng: Rng) -> None:
 
 
 def bird(canvas: Canvas, rng: Rng) -> None:
-    """A far bird: clutter, part of the sky."""
+    """Paint a far bird. It is clutter, and labelled as sky."""
     size = canvas.unit * rng.uniform(0.012, 0.024)
     centre = canvas.at(rng.uniform(0.05, 0.95), rng.uniform(0.04, 0.28))
     canvas.polygon(centre + size * WINGS, BIRD, Material.SKY)
 
 
 def mountain(canvas: Canvas, rng: Rng, air: Air, x: float) -> None:
-    """A peak behind the horizon with a lit and a shaded side and a pale top."""
+    """Paint a peak behind the horizon with a lit and a shaded side and a pale top."""
     top, foot = air.horizon - rng.uniform(0.1, 0.2), air.horizon + 0.03
     rock = air.tone(mixed(rng, ROCKFACE), foot)
     ridge = np.linspace((x, top), (x, foot), 6)
@@ -168,7 +170,7 @@ def mountain(canvas: Canvas, rng: Rng, air: Air, x: float) -> None:
 
 
 def house(canvas: Canvas, rng: Rng, air: Air, x: float, *, night: bool) -> None:
-    """A gabled house or a flat-roofed block; most of its windows are lit at night."""
+    """Paint a gabled house or a flat-roofed block. Most of its windows are lit at night."""
     y, block = air.horizon + rng.uniform(0.02, 0.045), rng.random() < 0.4
     wide = rng.uniform(0.085, 0.12) if block else rng.uniform(0.1, 0.15)
     high = rng.uniform(0.11, 0.15) if block else rng.uniform(0.06, 0.085)
@@ -186,7 +188,7 @@ def house(canvas: Canvas, rng: Rng, air: Air, x: float, *, night: bool) -> None:
 
 
 def tree(canvas: Canvas, rng: Rng, air: Air, x: float, y: float, scale: float) -> None:
-    """A fir or a round-crowned tree."""
+    """Paint a fir or a round tree."""
     base, size = canvas.at(x, y), canvas.unit * scale * rng.uniform(0.18, 0.27)
     leaf = air.tone(mixed(rng, LEAF), y)
     canvas.polygon(base + size * TRUNK, air.tone(BARK, y), Material.TREE)
@@ -204,7 +206,7 @@ def tree(canvas: Canvas, rng: Rng, air: Air, x: float, y: float, scale: float) -
 
 
 def vehicle(canvas: Canvas, rng: Rng, air: Air, x: float, y: float, scale: float) -> None:
-    """A low body with a cabin: afloat or on wheels, nobody can tell."""
+    """Paint a low body with a cabin, which may be a car or a boat."""
     length = canvas.unit * scale * rng.uniform(0.2, 0.29)
     turned = length * np.array([1 if rng.random() < 0.5 else -1, 1])
     base = canvas.at(x, y)
@@ -217,7 +219,7 @@ def vehicle(canvas: Canvas, rng: Rng, air: Air, x: float, y: float, scale: float
 
 
 def lump(canvas: Canvas, rng: Rng, air: Air, x: float, y: float, scale: float) -> None:
-    """A pale rounded heap, wool or stone, with a smaller, darker one at its end."""
+    """Paint a pale rounded heap, wool or stone, with a smaller, darker one at its end."""
     base, size = canvas.at(x, y), canvas.unit * scale * rng.uniform(0.055, 0.08)
     pale, side = air.tone(mixed(rng, PALE), y), 1 if rng.random() < 0.5 else -1
     canvas.ellipse(base, (size, 0.16 * size), air.tone(SHADE, y), Material.GROUND)
@@ -231,7 +233,7 @@ def lump(canvas: Canvas, rng: Rng, air: Air, x: float, y: float, scale: float) -
 
 
 def fence(canvas: Canvas, rng: Rng, air: Air) -> None:
-    """Posts and two rails along a part of the lower edge."""
+    """Paint posts and two rails along a part of the lower edge."""
     span, tilt = rng.uniform(0.45, 0.8), rng.uniform(-0.012, 0.012)
     left = rng.uniform(-0.1, 1.1 - span)
     wood = air.tone(WOOD[rng.integers(len(WOOD))] * rng.uniform(0.85, 1.1), 1.0)

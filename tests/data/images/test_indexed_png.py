@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from reconet.data.images.indexed_png import read_plain
+from reconet.data.images.indexed_png import read_indexed_png
 
 LIMIT = 10**6
 
@@ -28,7 +28,7 @@ def noise(height: int, width: int, mode: str) -> Image.Image:
 @pytest.mark.parametrize(("height", "width"), [(1, 1), (3, 500), (97, 41), (300, 301)])
 def test_a_palette_is_read_as_by_pillow(height: int, width: int) -> None:
     image = noise(height, width, "P")
-    index_hw = read_plain(png(image), LIMIT)
+    index_hw = read_indexed_png(png(image), LIMIT)
     assert index_hw is not None
     np.testing.assert_array_equal(index_hw, np.array(image))
     assert index_hw.flags.writeable
@@ -46,20 +46,20 @@ def test_what_is_not_plain_is_left_to_pillow() -> None:
         b"",
     ]
     for data in others:
-        assert read_plain(data, LIMIT) is None
+        assert read_indexed_png(data, LIMIT) is None
 
 
 def test_a_size_beyond_the_limit_is_not_unpacked() -> None:
-    assert read_plain(png(noise(30, 40, "P")), 30 * 40 - 1) is None
+    assert read_indexed_png(png(noise(30, 40, "P")), 30 * 40 - 1) is None
 
 
 def test_a_damaged_file_is_never_read_as_something_else() -> None:
-    """Checksums guard the size and the pixels: what is read of a damaged file was in it."""
+    """Read a damaged file correctly or not at all: checksums guard the size and the pixels."""
     whole = png(noise(30, 40, "P"))
     right_hw = np.array(noise(30, 40, "P"))
     for place in range(len(whole)):
         spoilt = bytearray(whole)
         spoilt[place] ^= 1 << place % 8
         for data in (bytes(spoilt), whole[:place]):
-            got_hw = read_plain(data, LIMIT)
+            got_hw = read_indexed_png(data, LIMIT)
             assert got_hw is None or np.array_equal(got_hw, right_hw)

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from reconet.data.images.jpeg_header import END, plain_size
-from reconet.data.images.read import read_image, read_index, read_mat, write_index
+from reconet.data.images.jpeg_header import END, jpeg_size
+from reconet.data.images.read import read_image, read_mask, read_mat
+from reconet.data.images.write import write_mask
 from reconet.errors import DataError, MissingExtraError
 from tests.data.trees import save_mat
 
@@ -82,7 +83,7 @@ def test_a_palette_with_transparency_is_no_warning(tmp_path: Path) -> None:
     image.putpalette([10, 20, 30, 40, 50, 60, 70, 80, 90, 1, 2, 3])
     path = saved(tmp_path / "a.png", image, transparency=b"\x00\x80\xff\xff")
     assert tuple(read_image(path)[GREY % 4 == 1][0]) == (40, 50, 60)
-    np.testing.assert_array_equal(read_index(path), GREY % 4)
+    np.testing.assert_array_equal(read_mask(path), GREY % 4)
 
 
 def test_orientation_is_not_applied(tmp_path: Path) -> None:
@@ -126,7 +127,7 @@ def test_files_that_are_no_images_are_named_in_one_line(tmp_path: Path) -> None:
         "folder.jpg": "is a directory",
         "missing.jpg": "no such file",
     }.items():
-        for read in (read_image, read_index):
+        for read in (read_image, read_mask):
             with pytest.raises(DataError, match=reason) as caught:
                 read(tmp_path / name)
             assert name in str(caught.value)
@@ -149,24 +150,24 @@ def test_a_large_image_below_the_limit_is_not_a_bomb(tmp_path: Path) -> None:
     path = saved(tmp_path / "large.png", Image.new("L", (9500, 9500)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert read_index(path).shape == (9500, 9500)
+        assert read_mask(path).shape == (9500, 9500)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
 def test_masks_are_read_as_numbers(tmp_path: Path, dtype: type[np.uint8] | type[np.uint16]) -> None:
     path = saved(tmp_path / "a.png", Image.fromarray(GREY.astype(dtype)))
-    np.testing.assert_array_equal(read_index(path), GREY)
-    assert read_index(path).dtype == np.uint8
+    np.testing.assert_array_equal(read_mask(path), GREY)
+    assert read_mask(path).dtype == np.uint8
 
 
 def test_a_one_bit_mask_holds_zeros_and_ones(tmp_path: Path) -> None:
     path = saved(tmp_path / "a.png", Image.fromarray(GREY > 100))
-    np.testing.assert_array_equal(read_index(path), (GREY > 100).astype(np.uint8))
+    np.testing.assert_array_equal(read_mask(path), (GREY > 100).astype(np.uint8))
 
 
 def test_palette_masks_survive_writing_and_reading(tmp_path: Path) -> None:
-    write_index(tmp_path / "a.png", GREY, tuple((9, 9, 9) for _ in range(256)))
-    np.testing.assert_array_equal(read_index(tmp_path / "a.png"), GREY)
+    write_mask(tmp_path / "a.png", GREY, tuple((9, 9, 9) for _ in range(256)))
+    np.testing.assert_array_equal(read_mask(tmp_path / "a.png"), GREY)
     assert (read_image(tmp_path / "a.png") == 9).all()
 
 
@@ -174,7 +175,7 @@ def test_palette_masks_survive_writing_and_reading(tmp_path: Path) -> None:
 def test_a_coloured_mask_is_refused(tmp_path: Path, mode: str) -> None:
     path = saved(tmp_path / "mask.png", Image.fromarray(RGB).convert(mode))
     with pytest.raises(DataError, match=f"mask.png is an image of mode {mode}, not a mask"):
-        read_index(path)
+        read_mask(path)
 
 
 def test_masks_that_cannot_be_right_are_refused(tmp_path: Path) -> None:
@@ -182,9 +183,9 @@ def test_masks_that_cannot_be_right_are_refused(tmp_path: Path) -> None:
     wide_hw[0, :3] = 300
     path = saved(tmp_path / "wide.png", Image.fromarray(wide_hw))
     with pytest.raises(DataError, match=r"wide.png .* 300; values over 255 in 3 pixels"):
-        read_index(path)
+        read_mask(path)
     with pytest.raises(DataError, match="is a JPEG, which blurs labels"):
-        read_index(saved(tmp_path / "mask.jpg", Image.fromarray(GREY)))
+        read_mask(saved(tmp_path / "mask.jpg", Image.fromarray(GREY)))
 
 
 def test_mat_files(tmp_path: Path) -> None:
@@ -214,10 +215,10 @@ def test_the_size_of_a_jpeg_is_read_from_its_header() -> None:
             file = BytesIO()
             Image.new(mode, (41, 30)).save(file, format="JPEG", **options)
             data = file.getvalue()
-            assert plain_size(data) == ((30, 41) if known else None)
-            assert plain_size(data[:-1]) is None
-            assert all(plain_size(data[:cut] + END) is None for cut in range(20))
-    assert plain_size(b"") is None
+            assert jpeg_size(data) == ((30, 41) if known else None)
+            assert jpeg_size(data[:-1]) is None
+            assert all(jpeg_size(data[:cut] + END) is None for cut in range(20))
+    assert jpeg_size(b"") is None
 
 
 def test_a_jpeg_that_lies_about_its_size_is_refused(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from reconet.data import DATASETS, open_dataset, prepare_dataset
-from reconet.data.images.read import read_index
+from reconet.data.images.read import read_mask
 from reconet.data.prepare.instances import decode, run_lengths
 from reconet.errors import DataError, MissingExtraError, ReconetError
 from tests.data.trees import (
@@ -29,6 +29,7 @@ from tests.data.trees import (
     write_pcontext_json,
     write_voc12,
 )
+from tests.factories import ProgressRecorder
 
 VOC = "VOCdevkit/VOC2012"
 LISTS = f"{VOC}/ImageSets/Segmentation"
@@ -138,7 +139,7 @@ def test_coco_with_one_split_prepares_that_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(WRITERS))
-def test_a_second_run_changes_no_label_and_an_interrupted_one_goes_on(
+def test_a_second_run_changes_no_label_and_an_interrupted_one_resumes(
     tmp_path: Path, name: str
 ) -> None:
     WRITERS[name](tmp_path)
@@ -150,12 +151,12 @@ def test_a_second_run_changes_no_label_and_an_interrupted_one_goes_on(
     assert labels
     lost = labels[0]
     lost.unlink()
-    seen: list[tuple[int, int]] = []
-    again = prepare_dataset(
-        name, tmp_path, workers=0, progress=lambda done, total: seen.append((done, total))
-    )
+    progress = ProgressRecorder()
+    again = prepare_dataset(name, tmp_path, workers=0, progress=progress)
     assert again.skipped == len(labels) - 1
-    assert seen == [(n, seen[-1][1]) for n in range(again.skipped, seen[-1][1] + 1)]
+    total = again.skipped + again.done
+    steps = ["advance 1"] * again.done
+    assert progress.lines == [f"start {total}", f"advance {again.skipped}", *steps]
     after = snapshot(tmp_path)
     assert {path: data for path, (_, data) in after.items()} == {
         path: data for path, (_, data) in before.items()
@@ -183,7 +184,7 @@ def test_errors_and_results_come_back_from_worker_processes(tmp_path: Path) -> N
         prepare_dataset("voc12", tmp_path, workers=2)
     path.write_bytes(whole)
     assert prepare_dataset("voc12", tmp_path, workers=1).counts == {"trainaug": 6}
-    label_hw = read_index(tmp_path / VOC / "SegmentationClassAug/2008_000002.png")
+    label_hw = read_mask(tmp_path / VOC / "SegmentationClassAug/2008_000002.png")
     np.testing.assert_array_equal(label_hw, expected("voc12", "2008_000002"))
 
 

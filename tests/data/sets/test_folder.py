@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from reconet.data import open_dataset
 from reconet.data.dataset import Dataset
-from reconet.data.sets.folder import part
+from reconet.data.sets.folder import images_of
 from reconet.errors import DataError, ReconetError
 from tests.data.trees import HEIGHT, WIDTH, save_jpeg, save_list, save_png
 
@@ -52,11 +52,11 @@ def test_two_folders_are_enough(tmp_path: Path) -> None:
 def test_a_fraction_splits_into_two_parts_of_which_none_is_empty(
     names: list[str], fraction: float
 ) -> None:
-    train, val = (part(names, split, fraction) for split in ("train", "val"))
+    train, val = (images_of(split, names, fraction) for split in ("train", "val"))
     assert train
     assert val
     assert sorted(train + val) == sorted(names)
-    again = part(names[::-1], "val", fraction)
+    again = images_of("val", names[::-1], fraction)
     assert sorted(again) == sorted(val), "the order of the images must not matter"
 
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from reconet.data import DATASETS, open_dataset
-from reconet.data.prepare.coco import plan_coco
 from reconet.data.prepare.instances import read_json
-from reconet.data.sets.coco import CATEGORIES
+from reconet.data.sets.coco import CATEGORIES, plan_coco
 from reconet.types import IGNORE
 
 SAMPLES = Path(__file__).parents[4] / "shared/data"
@@ -16,24 +15,24 @@ pytestmark = pytest.mark.skipif(
     not SAMPLES.is_dir(), reason="no samples of real datasets beside the repository"
 )
 CASES = [
-    ("voc12", "train", 250),
-    ("voc12", "trainaug", 500),
-    ("voc12", "val", 200),
-    ("ade20k", "train", 120),
-    ("ade20k", "val", 40),
-    ("cocostuff", "train", 13),
-    ("cocostuff", "val", 8),
-    ("camvid", "train", 120),
-    ("camvid", "val", 40),
+    ("voc12", "train"),
+    ("voc12", "trainaug"),
+    ("voc12", "val"),
+    ("ade20k", "train"),
+    ("ade20k", "val"),
+    ("cocostuff", "train"),
+    ("cocostuff", "val"),
+    ("camvid", "train"),
+    ("camvid", "val"),
 ]
 
 
-@pytest.mark.parametrize(("name", "split", "count"), CASES)
-def test_real_samples_are_read(name: str, split: str, count: int) -> None:
+@pytest.mark.parametrize(("name", "split"), CASES)
+def test_real_samples_are_read(name: str, split: str) -> None:
     dataset = open_dataset(name, split, SAMPLES / name)
-    assert len(dataset) == count
+    assert 0 < len(dataset) <= (dataset.info.splits[split] or 0)  # a part, or all of it
     seen = np.zeros(256, np.int64)
-    for index in range(0, count, max(1, count // 12)):
+    for index in range(0, len(dataset), max(1, len(dataset) // 12)):
         seen += np.bincount(dataset[index].label_hw.ravel(), minlength=256)
     assert seen[: len(dataset.info.classes)].sum() > seen[IGNORE] > 0
     assert not seen[len(dataset.info.classes) : IGNORE].any()
