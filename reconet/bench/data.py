@@ -26,11 +26,11 @@ from torch.utils import data as torch_data
 from reconet.data.dataset import DatasetInfo, FileDataset, Pair
 from reconet.data.images.read import read_mask
 from reconet.data.loader import PREFETCH, Failure, batches, produce
-from reconet.data.order import Plan, Slot, random_stream
-from reconet.data.transforms import MEAN_COLOUR, Geometry
+from reconet.data.order import BatchOrder, Slot, random_stream
+from reconet.data.transforms import MEAN_COLOUR, Augmentation
 from reconet.types import IGNORE
 
-GEOMETRY = Geometry(crop=(512, 512), base_size=520, scale=(0.5, 2.0))
+AUGMENTATION = Augmentation(crop=(512, 512), base_size=520, scale=(0.5, 2.0))
 SIZE = (375, 500)
 CLASSES = 21
 
@@ -87,19 +87,21 @@ def _pipelines(
     dataset: FileDataset, seed: int, batch: int, steps: int, workers: int
 ) -> dict[str, Iterator[object]]:
     """Make the pipelines. None starts before its first batch is requested."""
-    plan = Plan(images=len(dataset), seed=seed, batch=batch, start=0, steps=steps, rank=0, world=1)
+    order = BatchOrder(
+        images=len(dataset), seed=seed, batch=batch, start=0, steps=steps, rank=0, world=1
+    )
     return {
         "reconet": batches(
             dataset,
-            GEOMETRY,
+            AUGMENTATION,
             seed=seed,
             batch=batch,
             steps=steps,
             workers=workers,
             keep=False,  # as in training
         ),
-        "decode": produce(Decoder(dataset), plan, workers),
-        "pillow": pillow_batches(dataset, plan, workers),
+        "decode": produce(Decoder(dataset), order, workers),
+        "pillow": pillow_batches(dataset, order, workers),
     }
 
 
@@ -134,11 +136,11 @@ class PillowCrops(torch_data.Dataset[tuple[Tensor, Tensor]]):
         if rng.random() < 0.5:
             image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
             label = label.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-        zoom = GEOMETRY.base_size * rng.uniform(*GEOMETRY.scale) / max(image.size)
+        zoom = AUGMENTATION.base_size * rng.uniform(*AUGMENTATION.scale) / max(image.size)
         size = round(image.width * zoom), round(image.height * zoom)
         image = image.resize(size, Image.Resampling.BILINEAR)
         label = label.resize(size, Image.Resampling.NEAREST)
-        height, width = GEOMETRY.crop
+        height, width = AUGMENTATION.crop
         border = (0, 0, max(0, width - size[0]), max(0, height - size[1]))
         if any(border):
             image = ImageOps.expand(image, border, fill=MEAN_COLOUR)
@@ -150,10 +152,10 @@ class PillowCrops(torch_data.Dataset[tuple[Tensor, Tensor]]):
         return torch.from_numpy(image_hwc).permute(2, 0, 1), torch.from_numpy(label_hw)
 
 
-def pillow_batches(dataset: FileDataset, plan: Plan, workers: int) -> Iterator[object]:
+def pillow_batches(dataset: FileDataset, order: BatchOrder, workers: int) -> Iterator[object]:
     """Load batches by DataLoader, which stacks them in the worker, in shared memory."""
     loader = torch_data.DataLoader(
-        PillowCrops(dataset), batch_sampler=plan, num_workers=workers, generator=torch.Generator()
+        PillowCrops(dataset), batch_sampler=order, num_workers=workers, generator=torch.Generator()
     )
     yield from loader
 

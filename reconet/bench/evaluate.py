@@ -23,7 +23,7 @@ from reconet.data.dataset import Sample
 from reconet.data.scenes.generate import CLASSES
 from reconet.data.transforms import MEAN_COLOUR
 from reconet.evaluation.metrics import confusion_matrix, scores
-from reconet.inference.network import in_use
+from reconet.inference.network import make_forward
 from reconet.inference.protocol import Protocol, window_starts
 from reconet.inference.windows import predict_labels
 from reconet.models.layers import resize
@@ -80,7 +80,7 @@ def bench_evaluate(
 def _bench(
     model: Segmenter, val_samples: list[Sample], protocol: Protocol, rounds: int
 ) -> EvaluateBench:
-    clocks = {"ours": Clock(in_use(model, CPU)), "plain": Clock(lambda x: model(x).main_bkhw)}
+    clocks = {"ours": Clock(make_forward(model, CPU)), "plain": Clock(lambda x: model(x).main_bkhw)}
     ways: dict[str, Callable[[Clock, Tensor], Tensor]] = {
         "ours": lambda clock, image: predict_labels(clock, image, protocol, model.num_classes),
         "plain": lambda clock, image: plain_labels(clock, image, protocol, model.num_classes),

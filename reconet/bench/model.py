@@ -28,7 +28,7 @@ from reconet.export.int8 import quantise
 from reconet.export.sample_images import SampleImages, batch_of, load_samples
 from reconet.inference.backends import LABELS, open_exported
 from reconet.inference.backends.openvino_backend import open_openvino
-from reconet.inference.network import fastest, in_use, network_of
+from reconet.inference.network import choose_precision, make_forward, make_network
 from reconet.inference.windows import Forward
 from reconet.models.context import CONTEXTS
 from reconet.models.layers import resize
@@ -161,7 +161,7 @@ def eager(model: Segmenter) -> Labeller:
 
 def default(trained: TrainedNetwork) -> Labeller:
     """Run a network as Predictor does."""
-    return label_coarse(fastest(network_of(trained, CPU), CPU).forward)
+    return label_coarse(choose_precision(make_network(trained, CPU), CPU).forward)
 
 
 def label_coarse(forward: Forward) -> Labeller:
@@ -178,7 +178,7 @@ def label_coarse(forward: Forward) -> Labeller:
 def _bf16(subject: Subject) -> Labeller:
     if not make_bf16_safe():
         raise RuntimeError("this CPU cannot compute in bf16")
-    forward = in_use(subject.trained.model, CPU)
+    forward = make_forward(subject.trained.model, CPU)
 
     def run(image_bchw: Tensor) -> Tensor:
         with torch.autocast("cpu", dtype=torch.bfloat16):

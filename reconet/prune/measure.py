@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from reconet.cost import model_cost
-from reconet.inference.network import in_use
+from reconet.inference.network import make_forward
 from reconet.models.decompose import decompose, reconstruction
 from reconet.models.trained import TrainedNetwork
 from reconet.system.timing import ratios, time_in_turns
@@ -49,7 +49,9 @@ def measure(
     crop = first.info.recipe.data.crop
     image_bchw = torch.zeros(1, 3, *crop, dtype=torch.uint8, device=device)
     x_bchw = decompose(first.model, image_bchw).x_bchw
-    forwards = {n: _call(in_use(one.model, device), image_bchw) for n, one in networks.items()}
+    forwards = {
+        name: _call(make_forward(one.model, device), image_bchw) for name, one in networks.items()
+    }
     cores = {
         name: _call(torch.no_grad()(reconstruction(one.model)), x_bchw)
         for name, one in networks.items()

@@ -12,7 +12,7 @@ from reconet.data.dataset import Dataset, evenly_spaced
 from reconet.errors import DataError, OutputError, RecipeError
 from reconet.evaluation import check_classes, count_confusion
 from reconet.evaluation.benchmarks import named_scores
-from reconet.inference.network import in_use
+from reconet.inference.network import make_forward
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import whole_image
 from reconet.models.decompose import reconstruction
@@ -167,7 +167,7 @@ def _score(
     progress: Progress,
 ) -> dict[str, float]:
     count_kk, _ = count_confusion(
-        in_use(trained.model, processes.device),
+        make_forward(trained.model, processes.device),
         len(trained.info.classes),
         dataset,
         processes,

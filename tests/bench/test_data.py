@@ -1,11 +1,11 @@
-"""The benchmark measures what it says; how fast this machine is, no test knows."""
+"""The benchmark measures what it says. How fast this machine is does not matter here."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from reconet.bench.data import GEOMETRY, Decoder, PillowCrops, bench_data, write_images
+from reconet.bench.data import AUGMENTATION, Decoder, PillowCrops, bench_data, write_images
 from reconet.data.dataset import FileDataset
 from reconet.data.order import Slot
 from reconet.types import IGNORE
@@ -36,8 +36,8 @@ def test_images_are_the_same_in_every_run(dataset: FileDataset, tmp_path: Path) 
 def test_the_pillow_pipeline_gives_crops_of_the_image(dataset: FileDataset) -> None:
     for slot in range(12):
         image_chw, label_hw = PillowCrops(dataset)[Slot(0, slot, slot % 6)]
-        assert image_chw.shape == (3, *GEOMETRY.crop)
-        assert label_hw.shape == GEOMETRY.crop
+        assert image_chw.shape == (3, *AUGMENTATION.crop)
+        assert label_hw.shape == AUGMENTATION.crop
         assert set(label_hw.unique().tolist()) <= {*np.unique(dataset[slot % 6].label_hw), IGNORE}
 
 

@@ -1,5 +1,4 @@
-"""The benchmark of all ways to run one network. Its figures are a machine's; what is the same
-everywhere is which rows it has and that they agree."""
+"""All ways to run one network give the same labels, or a reason why they cannot be run."""
 
 import json
 from pathlib import Path
@@ -10,12 +9,16 @@ from reconet.bench.model import EAGER, WAYS, bench_model
 from reconet.cli import main
 from reconet.errors import MissingExtraError
 from reconet.models.trained import load_trained
-from tests.export.trained import tiny_run
+from tests.factories import tiny_network, write_run
 
 
-def test_ways_take_turns_and_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def decided_run(directory: Path) -> Path:
+    return write_run(directory, tiny_network(decided=True))
+
+
+def test_all_ways_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--size=48x72", "--rounds=1", "--way=Predictor's default", "--context=fcn"]
-    assert main(["bench", "model", str(tiny_run(tmp_path)), *arguments, "--json"]) == 0
+    assert main(["bench", "model", str(decided_run(tmp_path)), *arguments, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["ways"]
     assert [(r["network"], r["way"]) for r in rows] == [
         ("reconet", EAGER),
@@ -37,7 +40,7 @@ def test_what_cannot_be_run_here_is_a_row_with_its_reason(
 
     monkeypatch.setitem(WAYS, "ONNX Runtime", missing)
     results = bench_model(
-        load_trained(tiny_run(tmp_path)), size=(48, 48), rounds=1, ways=["ONNX Runtime"]
+        load_trained(decided_run(tmp_path)), size=(48, 48), rounds=1, ways=["ONNX Runtime"]
     )
     assert [r.way for r in results] == [EAGER, "ONNX Runtime"]
     assert results[1].images_per_second is None
@@ -55,7 +58,7 @@ def test_what_cannot_be_run_here_is_a_row_with_its_reason(
 def test_a_wrong_option_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
-    assert main(["bench", "model", str(tiny_run(tmp_path)), *arguments]) == 2
+    assert main(["bench", "model", str(decided_run(tmp_path)), *arguments]) == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert message in err
@@ -66,7 +69,7 @@ def test_a_wrong_option_is_one_line(
     "ignore:.*script_method.*:DeprecationWarning"
 )  # by torch.compile itself
 def test_every_way_runs_or_says_why_not(tmp_path: Path) -> None:
-    results = bench_model(load_trained(tiny_run(tmp_path)), size=(64, 96), rounds=1)
+    results = bench_model(load_trained(decided_run(tmp_path)), size=(64, 96), rounds=1)
     assert sorted(r.way for r in results) == sorted(WAYS)
     for result in results:
         assert result.reason or (result.agreement or 0) > 0.9

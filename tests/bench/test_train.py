@@ -14,7 +14,7 @@ def test_both_precisions_learn_alike_on_the_same_images() -> None:
 
 
 def test_the_gain_is_the_median_over_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not the ratio of two medians, which may come from different moments of a busy machine."""
+    """Take ratios within a step. Two medians may come from different moments of a busy machine."""
     times = dict(zip(MODES, ([1.0, 10.0, 3.0], [2.0, 1.0, 3.0]), strict=True))
     monkeypatch.setattr(reconet.bench.train, "time_in_turns", lambda calls, rounds: times)
     results = bench_train(backbone="resnet18", size=64, batch=2, steps=3, device="cpu")

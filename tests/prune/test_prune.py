@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from reconet.cli import main
-from reconet.cli.tables.results import ratio
+from reconet.cli.tables.prune import format_ratio
 from reconet.models.decompose import reconstruction
 from reconet.models.trained import load_trained
 from reconet.system.run_files import BEST
@@ -29,7 +29,7 @@ def make_run(directory: Path, *settings: str) -> Path:
 def test_a_time_that_may_be_noise_is_marked(
     median: float, extent: tuple[float, float], text: str
 ) -> None:
-    assert ratio(median, extent) == text
+    assert format_ratio(median, extent) == text
 
 
 def test_all_folders_are_looked_at_before_anything_is_computed(
