@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from reconet.recipes import Recipe
 
 RecipeArgument = Annotated[
-    str, typer.Argument(metavar="RECIPE", help="A name of `reconet recipes`, or a recipe file.")
+    str,
+    typer.Argument(metavar="RECIPE", help="A name of `reconet recipes`, a recipe file, or a run."),
 ]
 RunArgument = Annotated[
     Path, typer.Argument(metavar="RUN", help="A run directory, or a .safetensors file.")
@@ -61,7 +62,7 @@ WorkersOption = Annotated[
 ]
 ContextOption = Annotated[
     list[str] | None,
-    typer.Option("--context", metavar="NAME", help="Context to measure. May be repeated."),
+    typer.Option("--context", metavar="NAME", help="Context to compare. May be repeated."),
 ]
 RoundsOption = Annotated[
     int, typer.Option("--rounds", metavar="N", min=1, help="Rounds, of which the median counts.")

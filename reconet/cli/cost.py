@@ -14,7 +14,7 @@ DEFAULT_RECIPE = "voc12/reconet_r101"
 RecipeArgument = Annotated[
     str | None,
     typer.Argument(
-        metavar="[RECIPE]",
+        metavar="RECIPE",
         help=f"A name of `reconet recipes`, or a recipe file. By default {DEFAULT_RECIPE}.",
         show_default=False,
     ),

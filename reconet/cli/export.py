@@ -73,17 +73,14 @@ def export(
       reconet export runs/voc --format onnx
       reconet predict runs/voc/model.onnx street.jpg
     """
-    given = {
-        "calibrate": calibrate,
-        "images": images,
-        "split": split,
-        "score_on": score_on,
-        "max_loss": max_loss,
-    }
-    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if options and not int8:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in options)
-        raise RecipeError(f"only with --int8: {names}.")
+    options = _int8_options(
+        int8,
+        calibrate=calibrate,
+        images=images,
+        split=split,
+        score_on=score_on,
+        max_loss=max_loss,
+    )
     from reconet.cli.tables.export import export_tables
     from reconet.export import Int8
     from reconet.export import export as export_network
@@ -98,3 +95,12 @@ def export(
             progress=progress,
         )
     print_result(result.as_dict(), export_tables(result), as_json)
+
+
+def _int8_options(int8: bool, **given: Any) -> dict[str, Any]:
+    """Return the options that were given. Without --int8 there must be none."""
+    options = {name: value for name, value in given.items() if value is not None}
+    if options and not int8:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in options)
+        raise RecipeError(f"only with --int8: {names}.")
+    return options

@@ -42,7 +42,7 @@ OutOption = Annotated[
     ),
 ]
 OverlayOption = Annotated[
-    bool, typer.Option("--overlay/--no-overlay", help="Also write the image under its labels.")
+    bool, typer.Option("--overlay/--no-overlay", help="Also write the image tinted by its labels.")
 ]
 ProbabilitiesOption = Annotated[
     bool, typer.Option("--probabilities", help="Also write all probabilities, as .npz.")
@@ -87,7 +87,6 @@ def predict(
       torchrun --nproc-per-node 8 -m reconet predict runs/voc photos
     """
     settings = eval_settings(scales, flip, mode, relative_to)
-    budget = parse_amount(memory, "--memory", LEAST_MEMORY)
     from reconet.cli.tables.predict import prediction_tables
     from reconet.inference import predict_folder
     from reconet.recipes import apply_overrides
@@ -100,7 +99,7 @@ def predict(
             overlay=overlay,
             probabilities=probabilities,
             change=lambda recipe: apply_overrides(recipe, settings),
-            memory=budget,
+            memory=parse_amount(memory, "--memory", LEAST_MEMORY),
             device=device,
             precision=precision,
             overwrite=overwrite,

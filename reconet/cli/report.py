@@ -30,7 +30,7 @@ def report(
     images: ImagesOption = 8,
     device: DeviceOption = "auto",
 ) -> None:
-    """Write one HTML file about a run, or about several compared.
+    """Write one HTML file about a run, or compare several runs.
 
     It shows curves, classes, confusion, images and the recipe. It loads nothing from elsewhere, so
     you can mail it or open it offline.

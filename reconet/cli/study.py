@@ -17,7 +17,7 @@ FULL, QUICK = "scenes/study", "scenes/study_quick"
 
 StudyArgument = Annotated[
     str | None,
-    typer.Argument(metavar="[STUDY]", help="components, rank, contexts or attention."),
+    typer.Argument(metavar="STUDY", help="components, rank, contexts or attention."),
 ]
 RecipeOption = Annotated[
     str | None,

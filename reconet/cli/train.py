@@ -29,7 +29,7 @@ def train(
     resume: ResumeOption = False,
     device: DeviceOption = "auto",
 ) -> None:
-    """Train a network by a recipe.
+    """Train the network of a recipe.
 
     Ctrl-C saves a checkpoint and stops. Run the command again with --resume to continue.
 

@@ -18,7 +18,7 @@ from reconet.cli.output import print_result, show_progress
 
 OptionalRunArgument = Annotated[
     Path | None,
-    typer.Argument(metavar="[RUN]", help="A run, by default RecoNet with random weights."),
+    typer.Argument(metavar="RUN", help="A run, by default RecoNet with random weights."),
 ]
 WayOption = Annotated[
     list[str] | None,
@@ -46,8 +46,9 @@ def model(
 
     The ways are: eager, Predictor, bf16, compiled, ONNX Runtime, and OpenVINO in fp32, bf16 and
     int8. All take turns. The table shows images a second, the ratio to eager fp32, and the part of
-    pixels with the same label as in eager fp32. --backbone is for networks without a run. --context
-    adds other methods on the same backbone, and "all" adds all.
+    pixels with the same label as in eager fp32. Use
+    --context to add other methods on the same backbone, or all of them with "all". --backbone is
+    for a network without a run.
 
     \b
     Examples:

@@ -31,10 +31,10 @@ def module(
 ) -> None:
     """Compare the cores of all contexts on one feature map.
 
-    RecoNet's core (TGM + TRM) is measured twice: as one product per axis, and as the published loop
-    over ranks. Times are medians over rounds in which all cores take turns. Memory is counted in
-    units of the input map: the most that is alive at once, beside the input, the weights and their
-    gradients.
+    Use --context to choose some. RecoNet's core (TGM + TRM) is measured twice: as one product per
+    axis, and as the published loop over ranks. Times are medians over rounds in which all cores
+    take turns. Memory is counted in units of the input map: the most that is alive at once, beside
+    the input, the weights and their gradients.
 
     \b
     Examples:

@@ -30,8 +30,8 @@ def module_table(title: str, results: Sequence[ModuleBench], remarks: Sequence[s
         ]
         for r in sorted(results, key=lambda r: r.forward_backward_ms)
     ]
-    result = make_table(title, [*columns, "sees"], rows)
-    result.caption = "\n".join(
+    table = make_table(title, [*columns, "sees"], rows)
+    table.caption = "\n".join(
         [
             "Peak: the most memory alive at once, in units of the input map, beside the input, the "
             "weights and their gradients. Ratios are to RecoNet.",
@@ -41,7 +41,7 @@ def module_table(title: str, results: Sequence[ModuleBench], remarks: Sequence[s
             ),
         ]
     )
-    return result
+    return table
 
 
 def data_table(results: Sequence[DataBench]) -> Table:
@@ -100,9 +100,9 @@ def evaluate_table(title: str, results: Sequence[EvaluateBench]) -> Table:
         ]
         for r in results
     ]
-    result = make_table(title, [*columns, "plain mIoU", "same pixels"], rows)
-    result.caption = results[0].protocol
-    return result
+    table = make_table(title, [*columns, "plain mIoU", "same pixels"], rows)
+    table.caption = results[0].protocol
+    return table
 
 
 def model_table(title: str, results: Sequence[ModelBench]) -> Table:
@@ -117,12 +117,10 @@ def model_table(title: str, results: Sequence[ModelBench]) -> Table:
         ]
         for r in results
     ]
-    result = make_table(
-        title, ["network", "way", "images/s", "over eager", "same labels", ""], rows
-    )
-    for column in (result.columns[1], result.columns[5]):
+    table = make_table(title, ["network", "way", "images/s", "over eager", "same labels", ""], rows)
+    for column in (table.columns[1], table.columns[5]):
         column.justify = "left"
-    return result
+    return table
 
 
 def _or_dash(value: float | None, form: str) -> str:

@@ -13,12 +13,12 @@ def model_table(title: str, cost: ModelCost) -> Table:
     names = {"core": "  of which core", "aux": "aux (training only)"}
     rows = [_cost_row(names.get(part.name, part.name), part) for part in cost.parts]
     rows.append(_cost_row("total in use", cost.total))
-    result = make_table(title, ["part", "parameters", "MACs G", "kept for backward MiB"], rows)
-    result.caption = (
+    table = make_table(title, ["part", "parameters", "MACs G", "kept for backward MiB"], rows)
+    table.caption = (
         f"Training keeps {cost.training_bytes / MIB:.1f} MiB for the backward pass; in use at most "
         f"{cost.peak_bytes / MIB:.1f} MiB are alive at once, beside the weights."
     )
-    return result
+    return table
 
 
 def models_table(title: str, costs: dict[str, ModelCost]) -> Table:
@@ -33,7 +33,7 @@ def models_table(title: str, costs: dict[str, ModelCost]) -> Table:
 def paper_tables(
     rows: Sequence[PaperRow], heads: Sequence[HeadCost], claims: Sequence[Claim]
 ) -> list[Table]:
-    """Both tables of the paper; then what one rule for all says."""
+    """Return the paper's two tables, the heads counted by one rule, and the paper's claims."""
     titles = {
         "module": "Module alone, one 512 x 64 x 64 map",
         "network": "ResNet-101 and the head on top of it",
@@ -71,7 +71,7 @@ def _paper_table(title: str, rows: Sequence[PaperRow]) -> Table:
         "params M",
         "evidence",
     ]
-    result = make_table(
+    table = make_table(
         title,
         columns,
         [
@@ -89,5 +89,5 @@ def _paper_table(title: str, rows: Sequence[PaperRow]) -> Table:
         ],
     )
     notes = [f"{row.method}: {row.note}." for row in rows]
-    result.caption = "\n".join(["uniform: every product counted, once", *notes])
-    return result
+    table.caption = "\n".join(["uniform: every product counted, once", *notes])
+    return table
