@@ -1,0 +1,45 @@
+"""Several runs on one page."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.pages import Page
+from tests.report.helpers import assert_alone, make_run, report, small_recipe
+
+
+def test_two_runs_are_compared(
+    run: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    other = make_run(tmp_path / "two", small_recipe("model.context=fcn", "optim.lr=0.5"))
+    code, out, err = report(capsys, run, other, "--images=2")
+    assert (code, out) == (0, "report.html\n"), err
+    text = (tmp_path / "report.html").read_text()
+    assert_alone(text)
+    page = Page(text)
+    assert len(page.all("img")) == 2 * 4  # image, truth, one, two
+    assert "setting one two optim.lr 0.02 0.5" in page.text.replace(
+        "model.context reconet fcn ", ""
+    )
+    loss = next(svg for svg in page.all("svg") if "Loss" in (svg["aria-label"] or ""))
+    assert "one: 3 at step 10" in (loss["aria-label"] or "")
+    assert "two: 3 at step 10" in (loss["aria-label"] or "")
+
+
+def test_runs_with_other_classes_are_compared_without_classes(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = make_run(tmp_path / "other", small_recipe(), classes=("a", "b"))
+    code, _, _ = report(capsys, run, other, "--out", tmp_path / "r.html")
+    page = Page((tmp_path / "r.html").read_text())
+    assert code == 0
+    assert "other: the best network could not be scored: it knows" in page.text
+    smaller = make_run(tmp_path / "small", small_recipe("data.options.val=2"))
+    report(capsys, run, smaller, "--out", tmp_path / "r.html")
+    page = Page((tmp_path / "r.html").read_text())
+    assert "were scored on different images" in page.text
+    assert len(page.all("img")) == (3 + 2) * 4  # each has its own
