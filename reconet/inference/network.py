@@ -13,13 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from reconet.data import open_dataset
-from reconet.errors import CheckpointError, RecipeError, pick, unknown
+from reconet.errors import CheckpointError, RecipeError, unknown
 from reconet.inference.backends import BACKENDS, open_exported
 from reconet.inference.windows import Forward
 from reconet.models.fold import fold_batchnorm
 from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import Segmenter
-from reconet.models.trained import TrainedNetwork, load_trained, refuse_other_files
+from reconet.models.trained import TrainedNetwork, load_trained
 from reconet.system.hardware import bf16_works, make_bf16_safe
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
@@ -77,9 +77,7 @@ def open_network(source: Path, device: torch.device, precision: str | None = Non
 
 def _open_as_saved(source: Path, device: torch.device) -> Network:
     suffix = "" if source.is_dir() else source.suffix  # a directory may have a dot in its name
-    if suffix not in BACKENDS:
-        refuse_other_files(source)
-    return pick(OPENERS, suffix or ".safetensors", "format of a network")(source, device)
+    return OPENERS.get(suffix, open_weights)(source, device)
 
 
 def open_weights(source: Path, device: torch.device) -> Network:

@@ -20,7 +20,7 @@ from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
 from reconet.types import IGNORE
 from tests.data.trees import make_tree
-from tests.factories import tiny_network, tiny_recipe
+from tests.factories import ProgressRecorder, tiny_network, tiny_recipe
 from tests.launch import finish, start
 
 Answer = tuple[int, str, str]
@@ -52,8 +52,10 @@ def ask(capsys: pytest.CaptureFixture[str], *arguments: object) -> Answer:
 
 def test_the_matrix_is_that_of_scikit_learn_over_all_images(tmp_path: Path) -> None:
     path, recipe = make_network("camvid", tmp_path)
-    result = evaluate(path, device="cpu")
+    progress = ProgressRecorder()
+    result = evaluate(path, device="cpu", progress=progress)
     assert result is not None
+    assert progress.lines == [f"start {result.images}", *["advance 1"] * result.images]
     dataset = open_dataset("camvid", "val", tmp_path / "data")
     model, protocol = load_trained(path).model, Protocol.of(recipe.eval, recipe.data)
     truth, predicted = [], []

@@ -1,8 +1,10 @@
+"""Scores of a confusion matrix, against the definition by sets and by hand."""
+
 import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconet.evaluation.metrics import confusion_matrix, scores
@@ -14,13 +16,14 @@ pixels = st.lists(
 
 
 def slow_iou(pairs: list[tuple[int, int]], k: int) -> float:
-    """Intersection over union of one class, by sets of pixel numbers."""
+    """Compute intersection over union of one class, by sets of pixel numbers."""
     truth = {i for i, (t, _) in enumerate(pairs) if t == k}
     predicted = {i for i, (t, p) in enumerate(pairs) if p == k and t != 255}
     union = truth | predicted
     return len(truth & predicted) / len(union) if union else math.nan
 
 
+@settings(deadline=None)
 @given(pixels)
 def test_iou_equals_the_set_definition(pairs: list[tuple[int, int]]) -> None:
     label_n, predicted_n = torch.tensor(pairs).T

@@ -1,3 +1,5 @@
+"""Scaling images and reading between pixels, against OpenCV and torch."""
+
 import cv2
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ SIDE = st.integers(1, 200)
 
 @pytest.mark.parametrize("scaled", [(37, 53), (20, 53), (37, 29), (80, 100), (50, 30), (9, 12)])
 def test_a_scaled_image_is_that_of_opencv(scaled: tuple[int, int]) -> None:
-    """Bilinear, or the mean over the area where an axis shrinks to less than half."""
+    # Bilinear, or the mean over the area where an axis shrinks to less than half.
     image_hwc = np.random.default_rng(0).integers(0, 256, (37, 53, 3), np.uint8)
     how = cv2.INTER_AREA if scaled == (9, 12) else cv2.INTER_LINEAR
     expected = cv2.resize(image_hwc.astype(np.float32), scaled[::-1], interpolation=how)

@@ -12,7 +12,7 @@ from reconet.errors import CheckpointError
 from reconet.models.network_info import FORMAT, NetworkInfo, check_texts
 
 LABELS, LOGITS = "labels", "logits"  # the outputs, in this order
-KEY = "reconet"  # where the texts are, in formats that keep other things beside them
+KEY = "reconet"  # of the texts, in formats that keep other metadata beside them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,13 +22,13 @@ class ExportInfo:
     network: NetworkInfo
     precision: str  # of the weights and products: fp32 or int8
     smallest: int  # shortest side of an image that it takes
-    int8: dict[str, Any] = field(default_factory=dict)  # how it was made, and what it cost
+    int8: dict[str, Any] = field(default_factory=dict)  # how it was made, and how much score it lost
 
     def texts(self) -> dict[str, str]:
         """Write the record as texts, the metadata of a file."""
         data = self.network.recipe.data
         return self.network.texts() | {
-            # Plainly, beside the recipe that holds them too: programs that are not ours read these.
+            # The recipe holds these too, but other programs can read them more easily here.
             "base_size": str(data.base_size),
             "crop": json.dumps(data.crop),
             "precision": self.precision,

@@ -15,7 +15,7 @@ from tests.inference.folder.helpers import ask_predict, read_tree, save_image
 def test_equal_names_keep_apart_and_nothing_of_the_user_is_overwritten(
     capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
 ) -> None:
-    """The worst case: the output folder is the folder of the images."""
+    # The worst case: the output folder is the folder of the images.
     for name in ("a.jpg", "a.png", "a.tif", "sub/a.jpg"):
         save_image(tmp_path / name, len(name))
     (tmp_path / "sub" / "a.png").write_text("a mask by hand")

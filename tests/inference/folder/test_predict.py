@@ -9,9 +9,10 @@ from PIL import Image as Pillow
 
 from reconet.cli import main
 from reconet.data.images.read import read_mask
-from reconet.inference import Predictor
+from reconet.inference import Predictor, predict_folder
 from reconet.inference.folder.predict import default_out
 from reconet.inference.folder.record import RECORD
+from tests.factories import ProgressRecorder
 from tests.inference.folder.helpers import ask_predict, read_tree, save_image
 from tests.launch import finish, start
 
@@ -44,6 +45,20 @@ def test_a_folder_becomes_labels_and_overlays_in_the_same_places(
     first = result["images"][0]
     assert (first["status"], first["width"], first["height"]) == ("done", 33, 20)
     assert first["shares"] == pytest.approx(alone.shares())
+
+
+def test_progress_starts_with_the_images_that_are_to_be_predicted(
+    run: Path, tmp_path: Path
+) -> None:
+    for number in range(3):
+        save_image(tmp_path / "in" / f"{number}.png", number)
+    first, second = ProgressRecorder(), ProgressRecorder()
+    for progress in (first, second):
+        predict_folder(
+            run, [str(tmp_path / "in")], tmp_path / "out", device="cpu", progress=progress
+        )
+    assert first.lines == ["start 3", *["advance 1"] * 3]
+    assert second.lines == ["start 0"], "all images are done"
 
 
 def test_broken_files_get_a_line_each_and_the_rest_is_done(
