@@ -5,6 +5,7 @@ Trees of files laid out as each dataset wants them are in tests/data/trees.py.
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from PIL import Image as Pillow
 
 from reconet.data import open_dataset
 from reconet.models.network_info import NetworkInfo
-from reconet.models.segmenter import build_model
+from reconet.models.segmenter import Segmenter, build_model, create_model
 from reconet.models.trained import TrainedNetwork, save_trained
 from reconet.recipes import find_recipe
 from reconet.recipes.overrides import apply_overrides
@@ -25,6 +26,19 @@ from reconet.types import Image, Palette
 def tiny_recipe(*settings: str) -> Recipe:
     """Return scenes/tiny with some settings changed, such as "model.rank=5"."""
     return apply_overrides(find_recipe("scenes/tiny"), settings)
+
+
+def tiny_model(
+    context: str = "reconet",
+    *,
+    num_classes: int = 3,
+    crop: tuple[int, int] = (64, 96),
+    **options: Any,
+) -> Segmenter:
+    """Build a network on the smallest backbone, with random weights of the current seed."""
+    return create_model(
+        context, num_classes=num_classes, backbone="resnet18", width=0.125, crop=crop, **options
+    )
 
 
 def tiny_network(
@@ -81,3 +95,22 @@ def smooth_image(seed: int, height: int = 30, width: int = 44) -> Image:
     rng = np.random.default_rng(seed)
     small = Pillow.fromarray(rng.integers(0, 256, (5, 7, 3), dtype=np.uint8))
     return np.array(small.resize((width, height), Pillow.Resampling.BICUBIC))
+
+
+class ProgressRecorder:
+    """Keeps what a task reports, one line per call."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def start(self, total: int, task: str = "") -> None:
+        self.lines.append(f"start {total}")
+
+    def advance(self, count: int = 1) -> None:
+        self.lines.append(f"advance {count}")
+
+    def status(self, text: str) -> None:
+        self.lines.append(text)
+
+    def note(self, text: str) -> None:
+        self.lines.append(text)

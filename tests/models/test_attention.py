@@ -11,7 +11,7 @@ from reconet.models.losses import side_loss
 
 
 def slow_attention(query_dn: Tensor, key_dm: Tensor, value_cm: Tensor, scale: float) -> Tensor:
-    """Position by position, one head."""
+    """Compute attention position by position, with one head."""
     columns = []
     for query_d in query_dn.T:
         weight_m = (scale * (key_dm.T @ query_d)).exp()

@@ -62,9 +62,9 @@ def test_the_stride_is_where_it_was_asked_for() -> None:
 
 
 def test_dilation_instead_of_stride_keeps_what_every_other_pixel_sees() -> None:
-    """The point of dilation: on the coarse grid a dilated stage computes the strided stage.
+    """Check that on the coarse grid a dilated stage computes the strided stage.
 
-    True here for a network without padding effects: compare away from the border.
+    Padding differs, so the comparison stays away from the border.
     """
     dense = ResNet("resnet18", width=0.125, output_stride=16)
     coarse = ResNet("resnet18", width=0.125, output_stride=32)
@@ -95,7 +95,7 @@ def test_unknown_names_get_a_suggestion() -> None:
 
 
 def test_a_bottleneck_is_three_convolutions_around_a_shortcut() -> None:
-    """Written out with functions; batch norm as in use."""
+    """Compute the block with functions, batch norm as in use."""
     block = ResNet("resnet50", width=0.125, output_stride=32).eval().layer2[0]
     assert isinstance(block, Bottleneck)
     assert block.downsample is not None

@@ -8,7 +8,7 @@ from reconet.models.segmenter import Segmenter, create_model
 
 
 def lived_in(name: str, backbone: str = "resnet18") -> Segmenter:
-    """A small network whose batch norms are not the identity."""
+    """Make a small network whose batch norms are not the identity."""
     model = create_model(name, backbone=backbone, width=0.125, num_classes=3, crop=64)
     for part in model.modules():
         if isinstance(part, nn.BatchNorm2d):

@@ -70,7 +70,7 @@ def test_class_weights_agree_with_torch(logits: Logits, label_bhw: Tensor) -> No
 
 
 def slow_ohem(main_bkhw: Tensor, label_bhw: Tensor, threshold: float, min_kept: int) -> float:
-    """Image by image, pixel by pixel: sort by the true class's probability, keep the hard."""
+    """Keep hard pixels image by image: sort by the probability of the true class."""
     total, count = 0.0, 0
     for logits_khw, label_hw in zip(main_bkhw, label_bhw, strict=True):
         probabilities = sorted(

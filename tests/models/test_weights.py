@@ -21,8 +21,10 @@ SHARED = Path(__file__).parents[3] / "shared"
 
 
 def published_state(stem: Stem) -> dict[str, Tensor]:
-    """A ResNet-50 checkpoint as timm (deep stem) or torchvision (plain) names and shapes it,
-    written down here independently of our own network, at full width."""
+    """Make a ResNet-50 checkpoint as timm (deep stem) or torchvision (plain) names and shapes it.
+
+    It is written down here independently of our own network, at full width.
+    """
     state: dict[str, Tensor] = {}
 
     def conv(name: str, out: int, into: int, kernel: int) -> None:
@@ -169,7 +171,7 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path, value: float) -
     state = small().state_dict()
     state["bn1.bias"][3] = value
     save_file(state, tmp_path / "w.safetensors")
-    with pytest.raises(CheckpointError, match=r"bn1\.bias holds values that are no finite"):
+    with pytest.raises(CheckpointError, match=r"bn1\.bias holds values that are not finite"):
         load_backbone(small(), str(tmp_path / "w.safetensors"))
 
 
@@ -235,7 +237,7 @@ ANIMALS = {3: [*range(7, 25), *range(80, 147)], 8: range(281, 286), 12: range(15
 
 @pytest.mark.skipif(not (SHARED / "weights").exists(), reason="needs ../shared/weights")
 def test_real_imagenet_weights_recognise_birds_cats_and_dogs() -> None:
-    """Plain stem, stride on the 1x1: a network that is put together wrongly recognises nothing."""
+    """Check a plain stem with the stride on the 1x1. A wrong network recognises nothing."""
     file = SHARED / "weights" / "resnet50_imagenet1k_caffe.safetensors"
     net = ResNet("resnet50", stem="plain", stride_on="1x1", output_stride=32).eval()
     assert load_backbone(net, str(file)).fits

@@ -11,7 +11,7 @@ SIZE = (5, 7)
 
 
 def stages(channels: int = 32, size: tuple[int, int] = SIZE) -> Stages:
-    """c4 has `channels`; c1 is twice as large as the others, as at output stride 8."""
+    """Make stages with `channels` in c4. c1 is twice as large as the others (output stride 8)."""
     height, width = size
     return Stages(
         FeatureSpec(channels=channels // 8, height=2 * height, width=2 * width),
@@ -26,19 +26,19 @@ def features(of: Stages, batch: int = 2) -> Features:
 
 
 def shuffled(x_bchw: Tensor) -> Tensor:
-    """The same pixels in another order, the same one for every call of the same size."""
+    """Put the pixels in another order, the same one for every call of the same size."""
     generator = torch.Generator().manual_seed(7)
     order_n = torch.randperm(x_bchw.shape[2] * x_bchw.shape[3], generator=generator)
     return x_bchw.flatten(2)[..., order_n].view_as(x_bchw)
 
 
 def part(module: nn.Module, path: str) -> Any:
-    """A layer by its dotted path, whatever its type."""
+    """Return a layer by its dotted path, whatever its type."""
     return module.get_submodule(path)
 
 
 def stir(module: nn.Module) -> nn.Module:
-    """Random norms and biases, and eval: a fresh norm is the identity and hides its own absence."""
+    """Set random norms, and eval mode. A fresh norm is the identity and hides its own absence."""
     for part in module.modules():
         if isinstance(part, nn.BatchNorm2d):
             assert part.running_mean is not None

@@ -4,7 +4,10 @@ import torch
 from torch import Tensor
 
 from reconet.models.context.a2net import A2Net, DoubleAttention, mix
-from tests.models.context.small import SIZE, STAGES
+from tests.models.context.helpers import stages
+
+SIZE = (3, 4)
+STAGES = stages(64, SIZE)
 
 
 def block() -> DoubleAttention:
@@ -12,7 +15,7 @@ def block() -> DoubleAttention:
 
 
 def shares() -> tuple[Tensor, Tensor, Tensor]:
-    """A, B (softmax over positions), V (softmax over maps)."""
+    """Return A, B (softmax over positions), V (softmax over maps)."""
     return torch.randn(2, 5, 12), torch.randn(2, 6, 12).softmax(2), torch.randn(2, 6, 12).softmax(1)
 
 

@@ -5,7 +5,10 @@ import torch
 
 from reconet.models.context.acfnet import ACFNet, class_centres, class_features
 from reconet.models.losses import side_loss
-from tests.models.context.small import SIZE, STAGES, features
+from tests.models.context.helpers import features, stages
+
+SIZE = (3, 4)
+STAGES = stages(64, SIZE)
 
 
 def test_class_features_equal_a_loop_over_classes_and_pixels() -> None:
@@ -48,15 +51,15 @@ def test_hard_predictions_give_each_pixel_the_mean_of_its_class_and_an_absent_cl
 @pytest.mark.parametrize("detach", [False, True])
 def test_the_coarse_prediction_learns_from_the_main_loss_unless_detached(detach: bool) -> None:
     context = ACFNet(STAGES, num_classes=3, detach=detach)
-    context(features()).map_bdhw.square().sum().backward()
+    context(features(STAGES)).map_bdhw.square().sum().backward()
     gradient = context.classify_coarse.weight.grad
     assert (gradient is None) if detach else (gradient is not None and bool(gradient.any()))
 
 
 def test_the_loss_is_the_weighted_coarse_one() -> None:
     context = ACFNet(STAGES, num_classes=3, coarse_weight=0.5)
-    assert context.eval()(features()).extra == {}
-    extra = context.train()(features()).extra
+    assert context.eval()(features(STAGES)).extra == {}
+    extra = context.train()(features(STAGES)).extra
     label_bhw = torch.randint(0, 3, (2, 12, 16))
     expected = 0.5 * side_loss(extra["coarse"], label_bhw)
     torch.testing.assert_close(context.loss(extra, label_bhw), expected)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from reconet.cost.counter import Cost, module_cost
+from reconet.cost import Cost, module_cost
 from reconet.models.context import CONTEXTS
 from reconet.models.context.asymmetric import FusionBlock
 from reconet.models.features import Features, FeatureSpec, Stages

@@ -5,7 +5,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from reconet.models.context.cfnet import HEADS, CFNet, CoOccurrence
-from tests.models.context.small import STAGES, features
+from tests.models.context.helpers import features, stages
+
+STAGES = stages(64, (3, 4))
 
 SIZE = (5, 7)  # odd: the pooled map is 3 x 4, not a quarter
 
@@ -29,7 +31,7 @@ def pooled(x_bchw: Tensor) -> Tensor:
 
 
 def slow_context(module: CoOccurrence, x_bchw: Tensor) -> Tensor:
-    """Head by head, with every attention map written down."""
+    """Compute the attention head by head, with every attention map written down."""
     pooled_bcm1 = pooled(x_bchw).unsqueeze(3)
     query = module.query_key(x_bchw).flatten(2).chunk(HEADS, dim=1)
     key = module.query_key(pooled_bcm1).flatten(2).chunk(HEADS, dim=1)
@@ -42,7 +44,7 @@ def slow_context(module: CoOccurrence, x_bchw: Tensor) -> Tensor:
 
 
 def slow_weights(module: CoOccurrence, query_bdn: Tensor, key_bdm: Tensor) -> Tensor:
-    """The attention map of one head, mixture by mixture."""
+    """Compute the attention map of one head, mixture by mixture."""
     share_b = torch.ones(2, 1)
     if module.mixtures > 1:
         share_b = (query_bdn.mean(2) @ module.mixture_md.T).softmax(dim=1)
@@ -92,20 +94,20 @@ def test_dropout_acts_on_the_attention_in_training_only() -> None:
 def test_the_loss_on_present_classes_is_off_unless_asked_for() -> None:
     label_bhw = torch.randint(0, 3, (2, 12, 16))
     plain = CFNet(STAGES, num_classes=3)
-    output = plain(features())
+    output = plain(features(STAGES))
     assert output.extra == {}
     assert plain.loss(output.extra, label_bhw) == 0
     context = CFNet(STAGES, num_classes=3, se_weight=0.5, lateral=True, mixtures=2)
-    extra = context(features()).extra
+    extra = context(features(STAGES)).extra
     present = [set(label_hw.flatten().tolist()) for label_hw in label_bhw]
     present_bk = torch.tensor([[float(k in classes) for k in range(3)] for classes in present])
     expected = 0.5 * F.binary_cross_entropy_with_logits(extra["presence_bk"], present_bk)
     torch.testing.assert_close(context.loss(extra, label_bhw), expected)
-    assert context.eval()(features()).extra == {}
+    assert context.eval()(features(STAGES)).extra == {}
 
 
 def test_without_the_encoding_it_is_the_two_maps_side_by_side() -> None:
-    context, maps = CFNet(STAGES, num_classes=3, enc=False).eval(), features()
+    context, maps = CFNet(STAGES, num_classes=3, enc=False).eval(), features(STAGES)
     x_bchw = context.reduce(maps.c4)
     expected = torch.cat([context.pool(x_bchw), context.core(x_bchw)], dim=1)
     assert torch.equal(context(maps).map_bdhw, expected)

@@ -32,7 +32,7 @@ POSITIONS = 64 * 64
 
 
 def acm(channels: int, scale: int) -> tuple[int, int]:
-    """APCNet's module by its layer list: two reductions, three inner convolutions, affinities."""
+    """Count APCNet's module: two reductions, three inner convolutions, affinities."""
     reduce, inner, cells = channels * 512, 512 * 512, scale**2
     params = 2 * (reduce + 1024) + 3 * (inner + 1024) + 513 * cells
     return params, reduce * (POSITIONS + cells) + inner * (2 * POSITIONS + 1) + (
@@ -41,7 +41,7 @@ def acm(channels: int, scale: int) -> tuple[int, int]:
 
 
 def dcm(channels: int, kernel: int) -> tuple[int, int]:
-    """DMNet's module by its layer list: filters with a bias, one reduction, two norms."""
+    """Count DMNet's module: filters with a bias, one reduction, two norms."""
     reduce, cells = channels * 512, kernel**2
     params = (reduce + 512) + (reduce + 1024) + 1024
     return params, reduce * (cells + POSITIONS) + 512 * cells * POSITIONS
@@ -134,7 +134,7 @@ def test_four_modules_of_dmnet_on_512_channels_have_the_published_cost() -> None
 
 
 def test_the_core_is_counted_as_a_part_of_the_head() -> None:
-    """A core that its head bypasses would look free."""
+    """Check that no head bypasses its core, which would then look free."""
     for name in ("nonlocal", "encnet", "senet", "cbam"):
         with torch.device("meta"):
             context = CONTEXTS[name](STAGES, num_classes=21).eval()

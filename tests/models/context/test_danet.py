@@ -5,7 +5,10 @@ from torch import Tensor
 
 from reconet.models.context.danet import ChannelAttention, DANet, PositionAttention
 from reconet.models.losses import side_loss
-from tests.models.context.small import SIZE, STAGES, features
+from tests.models.context.helpers import features, stages
+
+SIZE = (3, 4)
+STAGES = stages(64, SIZE)
 
 
 def position_attention() -> PositionAttention:
@@ -88,8 +91,8 @@ def test_both_attentions_begin_as_the_identity_with_only_gamma_to_move() -> None
 
 def test_the_loss_is_the_sum_over_both_branches() -> None:
     context = DANet(STAGES, num_classes=3)
-    assert context.eval()(features()).extra == {}
-    extra = context.train()(features()).extra
+    assert context.eval()(features(STAGES)).extra == {}
+    extra = context.train()(features(STAGES)).extra
     label_bhw = torch.randint(0, 3, (2, 12, 16))
     expected = side_loss(extra["position"], label_bhw) + side_loss(extra["channel"], label_bhw)
     assert torch.equal(context.loss(extra, label_bhw), expected)

@@ -12,7 +12,7 @@ from tests.models.context.helpers import SIZE, features, part, stages, stir
 
 
 def shifted(x_bchw: Tensor, down: int, right: int) -> Tensor:
-    """x at (row + down, column + right), zero outside of the map."""
+    """Return x at (row + down, column + right), zero outside of the map."""
     height, width = x_bchw.shape[2:]
     y_bchw = torch.zeros_like(x_bchw)
     for i in range(height):

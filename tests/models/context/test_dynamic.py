@@ -63,7 +63,7 @@ def test_apcnet_joins_c4_first_then_rising_scales() -> None:
 
 
 def slow_filter(x_bdhw: Tensor, filter_bdij: Tensor) -> Tensor:
-    """Image by image and channel by channel; padding more on the top and left if even."""
+    """Convolve image by image and channel by channel. Even filters pad more on top and left."""
     kernel = filter_bdij.shape[2]
     before, after = kernel // 2, (kernel - 1) // 2
     y_bdhw = torch.empty_like(x_bdhw)

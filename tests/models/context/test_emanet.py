@@ -1,14 +1,15 @@
 """EMANet's bases: how they are fitted, and how they move over training."""
 
-import multiprocessing as mp
 from pathlib import Path
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
 from reconet.models.context.emanet import EMANet, ExpectationMaximisation
-from tests.models.context.small import STAGES, features
+from tests.launch import in_two_processes
+from tests.models.context.helpers import features, stages
+
+STAGES = stages(64, (3, 4))
 
 SIZE = (5, 7)
 SHARES = (3, 1)  # images of each process: not the same number
@@ -24,7 +25,7 @@ def batch() -> Tensor:
 
 
 def slow_fit(module: ExpectationMaximisation, x_chw: Tensor) -> tuple[Tensor, Tensor]:
-    """EM for one image, position by position and basis by basis."""
+    """Run EM for one image, position by position and basis by basis."""
     feature_cn = module.project(x_chw.unsqueeze(0))[0].flatten(1)
     bases_ck = module.bases_ck
     for _ in range(module.iterations):
@@ -109,7 +110,7 @@ def test_the_state_dict_is_all_there_is_between_steps() -> None:
 
 def test_the_first_convolution_is_frozen_and_gets_no_gradient() -> None:
     context = EMANet(STAGES, num_classes=3)
-    context(features()).map_bdhw.square().sum().backward()
+    context(features(STAGES)).map_bdhw.square().sum().backward()
     assert all(not p.requires_grad and p.grad is None for p in context.core.project.parameters())
     assert all(p.grad is not None for p in context.parameters() if p.requires_grad)
 
@@ -125,25 +126,15 @@ def test_em_runs_in_full_precision_under_autocast() -> None:
     torch.testing.assert_close(rough_ck, exact.mean(0), atol=0.02, rtol=0)
 
 
-def work(rank: int, folder: str) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", f"file://{folder}/meet", rank=rank, world_size=2)
+def work(rank: int) -> Tensor:
     module = emau()
     module(batch().split(SHARES)[rank])
     module.update()
-    torch.save(module.bases_ck, f"{folder}/{rank}.pt")
-    dist.destroy_process_group()
+    return module.bases_ck
 
 
 def test_two_processes_agree_with_one_on_the_whole_batch(tmp_path: Path) -> None:
-    context = mp.get_context("spawn")
-    workers = [context.Process(target=work, args=(rank, str(tmp_path))) for rank in range(2)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
-    first, second = (torch.load(tmp_path / f"{rank}.pt") for rank in range(2))
+    first, second = in_two_processes(work, tmp_path)
     assert torch.equal(first, second)
     alone = emau()
     alone(batch())

@@ -16,7 +16,7 @@ from tests.models.context.helpers import SIZE, features, shuffled, stages, stir
 
 
 def slow_encoding(encoding: Encoding, x_bcn: Tensor) -> Tensor:
-    """With a tensor of all differences: b n j c."""
+    """Encode with a tensor of all differences: b n j c."""
     difference_bnjc = x_bcn.transpose(1, 2)[:, :, None] - encoding.code_jc
     energy_bnj = encoding.scale_j * difference_bnjc.square().sum(3)
     return (energy_bnj.softmax(2)[..., None] * difference_bnjc).sum(1)

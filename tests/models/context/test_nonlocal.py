@@ -10,7 +10,7 @@ from tests.models.context.helpers import SIZE, features, shuffled, stages, stir
 
 
 def awake(*, scaled: bool = False, subsample: bool = False) -> NonLocalBlock:
-    """A block with random weights: a fresh one is the identity."""
+    """Make a block with random weights. A fresh one is the identity."""
     block = NonLocalBlock(6, scaled=scaled, subsample=subsample)
     for parameter in block.parameters():
         nn.init.normal_(parameter, std=0.5)

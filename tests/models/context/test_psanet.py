@@ -53,7 +53,7 @@ def test_a_branch_collects_or_distributes_pixel_by_pixel(collect: bool) -> None:
 @pytest.mark.parametrize("collect", [True, False])
 @pytest.mark.parametrize("size", [(8, 10), (6, 4), (13, 15)])
 def test_without_preferences_everybody_gets_the_mean(collect: bool, size: tuple[int, int]) -> None:
-    """At the trained size, on smaller and on larger maps: weights always sum to one."""
+    """Check that weights sum to one at the trained size, on smaller and on larger maps."""
     branch = PointAttention(8, 4, (3, 4), collect=collect)
     stir(branch)
     nn.init.zeros_(part(branch, "predict.1").weight)

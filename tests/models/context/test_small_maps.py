@@ -15,7 +15,7 @@ def inputs(size: tuple[int, int], batch: int) -> Features:
 @pytest.mark.parametrize("name", sorted(CONTEXTS))
 @pytest.mark.parametrize("size", [(1, 1), (1, 3), (2, 1)])
 def test_a_context_works_on_a_map_of_very_few_cells(name: str, size: tuple[int, int]) -> None:
-    """Trained for a larger crop, used on less; two images in training, for the ordinary norms."""
+    """Check a context made for a larger crop. In training it gets two images, for its norms."""
     context = CONTEXTS[name](stages(64, (4, 6)), num_classes=3)
     x = inputs(size, batch=2)
     for training in (False, True):

@@ -1,5 +1,7 @@
-"""RecoNet's mathematics, against slow and obvious versions. Maps are not square: square ones hide
-swapped axes."""
+"""RecoNet's mathematics, against slow and obvious versions.
+
+Maps are not square: square ones hide swapped axes.
+"""
 
 import pytest
 import torch
@@ -36,7 +38,7 @@ def core_of(channels: int = 8, size: tuple[int, int] = SIZE, rank: int = 3) -> T
 
 
 def slow_attention(core: TensorReconstruction, x_bchw: Tensor) -> Tensor:
-    """The paper's formula, rank by rank and image by image, without resampling."""
+    """Compute the paper's formula, rank by rank and image by image, without resampling."""
     rank = core.rank_logits_r.numel()
     weight_r = core.rank_logits_r.exp() / core.rank_logits_r.exp().sum()
     result = torch.zeros_like(x_bchw)

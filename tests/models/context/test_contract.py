@@ -1,6 +1,8 @@
 """The contract of context modules, checked for each name in CONTEXTS, in the whole network."""
 
+import inspect
 import io
+import re
 
 import pytest
 import torch
@@ -8,8 +10,11 @@ from torch import Tensor, nn
 from torch.export import Dim, export
 
 from reconet.models.context import CONTEXTS
+from reconet.models.features import Features
 from reconet.models.losses import segmentation_loss
-from reconet.models.segmenter import Segmenter, create_model
+from reconet.models.segmenter import Segmenter
+from tests.factories import tiny_model
+from tests.models.context.helpers import features, stages
 
 CROP = (64, 96)  # not square: catches swapped axes
 CLASSES = 5
@@ -18,9 +23,7 @@ CLASSES = 5
 @pytest.fixture(params=sorted(CONTEXTS))
 def model(request: pytest.FixtureRequest) -> Segmenter:
     torch.manual_seed(0)
-    return create_model(
-        request.param, backbone="resnet18", width=0.125, num_classes=CLASSES, crop=CROP
-    )
+    return tiny_model(request.param, num_classes=CLASSES, crop=CROP)
 
 
 def image(*size: int, batch: int = 2) -> Tensor:
@@ -28,9 +31,9 @@ def image(*size: int, batch: int = 2) -> Tensor:
 
 
 def has_slope(parameter: Tensor) -> bool:
-    """A bias in front of a batch norm has none: moving it changes nothing.
+    """Tell whether a step moves a parameter. A bias in front of a batch norm has no slope.
 
-    Nor does one count that is too flat to move a weight of 1.0 in float32: 0.01 * 1e-5 just does.
+    Neither has one that is too flat to move a weight of 1.0 in float32: 0.01 * 1e-5 just does.
     """
     return parameter.grad is not None and bool(parameter.grad.abs().max() > 1e-5)
 
@@ -96,7 +99,7 @@ def test_bf16_predicts_nearly_what_fp32_does(model: Segmenter) -> None:
 def test_the_state_dict_is_complete(model: Segmenter) -> None:
     train_step(model, image(*CROP))  # so that running statistics differ from a fresh network's
     name = next(key for key, kind in CONTEXTS.items() if isinstance(model.context, kind))
-    twin = create_model(name, backbone="resnet18", width=0.125, num_classes=CLASSES, crop=CROP)
+    twin = tiny_model(name, num_classes=CLASSES, crop=CROP)
     file = io.BytesIO()
     torch.save(model.state_dict(), file)
     file.seek(0)
@@ -142,3 +145,31 @@ def test_the_network_exports_with_dynamic_batch_height_and_width(model: Segmente
         torch.testing.assert_close(
             program.module()(image_bchw), model(image_bchw).main_bkhw, atol=1e-5, rtol=1e-4
         )
+
+
+class RecordingFeatures:
+    """Features that remember which of them were read."""
+
+    def __init__(self, features: Features) -> None:
+        self.features = features
+        self.read: set[str] = set()
+
+    def __getattr__(self, name: str) -> Tensor:
+        self.read.add(name)
+        value: Tensor = getattr(self.features, name)
+        return value
+
+
+@pytest.mark.parametrize("name", sorted(CONTEXTS))
+def test_the_file_of_a_context_says_all_about_it(name: str) -> None:
+    kind = CONTEXTS[name]
+    assert kind.info.title
+    assert kind.info.idea.endswith(".")
+    if name != "plain":
+        assert re.fullmatch(r'[A-Z]\w+ et al\., ".+", .*20\d\d', kind.info.paper)
+    options = inspect.signature(kind).parameters.keys() - {"stages", "num_classes"}
+    assert kind.info.options.keys() == options
+    shapes = stages(64, (8, 12))
+    recording = RecordingFeatures(features(shapes))
+    kind(shapes, num_classes=CLASSES)(recording)
+    assert recording.read == set(kind.info.stages)
