@@ -14,14 +14,14 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from reconet.engine.run_directory import read_log
+from reconet.engine import read_log
 
 ROUNDS, STEPS, SHARE = 3, 40, 8
 SETTINGS = ["train.save_every=1000", "train.eval_every=1000", "train.log_every=5"]
 SETTINGS += ["data.workers=0", "data.options.val=2", f"train.steps={STEPS}"]
 
 
-def start(out: Path, processes: int) -> subprocess.Popen[bytes]:
+def start_training(out: Path, processes: int) -> subprocess.Popen[bytes]:
     launcher = [sys.executable, "-m"]
     if processes > 1:
         launcher += ["torch.distributed.run", "--standalone", f"--nproc-per-node={processes}", "-m"]
@@ -34,26 +34,26 @@ def start(out: Path, processes: int) -> subprocess.Popen[bytes]:
     )
 
 
-def speed(out: Path) -> float:
+def images_per_second(out: Path) -> float:
     """Return images per second, without the first lines, when the machine is warming up."""
     lines = [line for line in read_log(out) if line["kind"] == "train"]
     return float(median(line["images_per_second"] for line in lines[2:]))
 
 
-def measure(place: Path) -> tuple[float, float, float]:
-    start(place / "alone", 1).wait()
-    for process in [start(place / "left", 1), start(place / "right", 1)]:
+def measure_round(place: Path) -> tuple[float, float, float]:
+    start_training(place / "alone", 1).wait()
+    for process in [start_training(place / "left", 1), start_training(place / "right", 1)]:
         process.wait()
-    start(place / "both", 2).wait()
-    apart = speed(place / "left") + speed(place / "right")
-    return speed(place / "alone"), apart, speed(place / "both")
+    start_training(place / "both", 2).wait()
+    apart = images_per_second(place / "left") + images_per_second(place / "right")
+    return images_per_second(place / "alone"), apart, images_per_second(place / "both")
 
 
 def main() -> None:
     rows = []
     for _ in range(ROUNDS):
         with tempfile.TemporaryDirectory() as place:
-            rows.append(measure(Path(place)))
+            rows.append(measure_round(Path(place)))
     for alone, apart, both in rows:
         print(
             f"one process {alone:.1f} img/s; two apart {apart:.1f}; two of one training "

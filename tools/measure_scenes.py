@@ -10,16 +10,16 @@ import time
 import cv2
 import numpy as np
 
-from reconet.data.scenes.generate import CLASSES, World, facts_of, scene
+from reconet.data.scenes.generate import CLASSES, SceneFacts
 from reconet.types import IGNORE
-from tests.data.scenes import test_generate as test
+from tests.data.scenes import measures
 
 IMAGES = 200
 # A missing fence is evidence too, but has no distance.
 EVIDENCE = {"night": ("ground", "house"), "town": ("mountain", "house"), "pasture": ("fence",)}
 
 
-def common(drawn: list[test.Drawn]) -> None:
+def print_frequencies(drawn: list[measures.Drawn]) -> None:
     label_nhw = np.stack([d.label_hw for d in drawn])
     for index, name in enumerate(CLASSES):
         there_nhw = label_nhw == index
@@ -28,11 +28,11 @@ def common(drawn: list[test.Drawn]) -> None:
     print(f"void       {(label_nhw == IGNORE).mean():.1%} of pixels")
 
 
-def far(drawn: list[test.Drawn], rule: test.Rule) -> None:
+def print_distance(drawn: list[measures.Drawn], rule: measures.Rule) -> None:
     distances = []
     for d in drawn:
-        evidence_hw = test.of(d.label_hw, *EVIDENCE[rule.fact])
-        thing_hw = test.of(d.label_hw, rule.no, rule.yes)
+        evidence_hw = measures.pixels_of(d.label_hw, *EVIDENCE[rule.fact])
+        thing_hw = measures.pixels_of(d.label_hw, rule.no, rule.yes)
         if evidence_hw.any() and thing_hw.any():
             away_hw = cv2.distanceTransform((~evidence_hw).astype(np.uint8), cv2.DIST_L2, 5)
             distances.append(away_hw[thing_hw])
@@ -42,14 +42,14 @@ def far(drawn: list[test.Drawn], rule: test.Rule) -> None:
 
 def main() -> None:
     start = time.perf_counter()
-    drawn = [test.Drawn(*scene(0, i, test.SIZE), facts_of(0, i)) for i in range(test.COUNT)]
-    print(f"{60 * test.COUNT / (time.perf_counter() - start):.0f} images a minute")
-    common(drawn[:IMAGES])
-    for rule in test.RULES:
-        far(drawn[:IMAGES], rule)
-        print(f"    told by its look: {test.told_by_its_look(drawn, rule):.0%}")
-    for fact in World._fields:
-        print(f"{fact} told by its evidence: {test.told_by_the_evidence(drawn, fact):.0%}")
+    drawn = measures.draw_scenes()
+    print(f"{60 * measures.COUNT / (time.perf_counter() - start):.0f} images a minute")
+    print_frequencies(drawn[:IMAGES])
+    for rule in measures.RULES:
+        print_distance(drawn[:IMAGES], rule)
+        print(f"    class found by its look: {measures.accuracy_by_look(drawn, rule):.0%}")
+    for fact in SceneFacts._fields:
+        print(f"{fact} found by its evidence: {measures.accuracy_by_evidence(drawn, fact):.0%}")
 
 
 if __name__ == "__main__":
