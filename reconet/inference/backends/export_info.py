@@ -22,7 +22,9 @@ class ExportInfo:
     network: NetworkInfo
     precision: str  # of the weights and products: fp32 or int8
     smallest: int  # shortest side of an image that it takes
-    int8: dict[str, Any] = field(default_factory=dict)  # how it was made, and how much score it lost
+    int8: dict[str, Any] = field(
+        default_factory=dict
+    )  # how it was made, and how much score it lost
 
     def texts(self) -> dict[str, str]:
         """Write the record as texts, the metadata of a file."""

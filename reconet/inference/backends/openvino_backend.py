@@ -41,9 +41,7 @@ def open_openvino(source: Path, outputs: Sequence[str], *, precision: str = "f32
         # Operations that lead to no wanted output are not computed.
         part = openvino.Model(wanted, model.get_parameters())
         compiled = core.compile_model(part, "CPU", settings)
-    except (
-        Exception
-    ) as error:  # of many kinds; some messages cannot even be decoded
+    except Exception as error:  # of many kinds; some messages cannot even be decoded
         reason = str(error).strip().splitlines()[-1].strip() if str(error).strip() else "no reason"
         raise CheckpointError(f"cannot read {source}: {reason.rstrip('.')}.") from error
     local = threading.local()  # a request serves one thread at a time
