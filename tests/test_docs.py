@@ -44,6 +44,21 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target.split("#")[0]).exists(), f"{target} in {page.name}"
 
 
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=identify)
+def test_links_to_headings_lead_to_a_heading(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]*#[^)\s]+)\)", page.read_text()):
+        path, _, anchor = target.partition("#")
+        if path == "" or (path.endswith(".md") and not path.startswith("http")):
+            assert anchor in anchors(page.parent / path if path else page), (
+                f"{target} in {page.name}"
+            )
+
+
 def test_the_tree_of_the_tour_is_that_of_the_package() -> None:
     tree = next(block for block in fenced(TOUR) if block.startswith("reconet/"))
     listed = re.findall(r"^  (\w+)(?:\.py|/)", tree, re.M)
