@@ -70,7 +70,7 @@ class ProgressBar:
         self._name = task or self._name
         self._done, self._total, self._status = 0, total, ""
         self._began = self._last_line = time.monotonic()
-        self._bar = self._bars.add_task(self._describe(), total=total)
+        self._bar = self._bars.add_task(self._count(), total=total, status="")
 
     def advance(self, count: int = 1) -> None:
         """Move the bar, or print a line if the last one is some time ago."""
@@ -99,16 +99,15 @@ class ProgressBar:
             self._bars.remove_task(self._bar)
             self._bar = None
 
-    def _describe(self) -> str:
-        if not self._total:
-            return self._status
-        count = f"{self._name} {self._done} of {self._total}"
-        return f"{count}, {self._status}" if self._status else count
+    def _count(self) -> str:
+        return f"{self._name} {self._done} of {self._total}" if self._total else self._name
 
     def _update(self) -> None:
         if self._bar is None:
-            self._bar = self._bars.add_task(self._describe(), total=None)
-        self._bars.update(self._bar, completed=self._done, description=self._describe())
+            self._bar = self._bars.add_task(self._name, total=None, status=self._status)
+        self._bars.update(
+            self._bar, completed=self._done, description=self._count(), status=self._status
+        )
 
 
 @contextmanager
@@ -124,17 +123,24 @@ def show_progress(task: str, status: str = "", *, lines: bool = True) -> Iterato
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.table import Column
 
+    rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # of the line: a status may be long
     columns = [
         TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=None),
+        BarColumn(bar_width=20),
         TimeElapsedColumn(),
         TimeRemainingColumn(elapsed_when_finished=True),
+        TextColumn("{task.fields[status]}", markup=False, table_column=rest),
     ]
     is_first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun started
     screen, hidden = console(err=True), not (sys.stderr.isatty() and is_first)
     with Progress(
-        *columns, console=screen, speed_estimate_period=SPEED_SECONDS, disable=hidden
+        *columns,
+        console=screen,
+        speed_estimate_period=SPEED_SECONDS,
+        disable=hidden,
+        expand=True,
     ) as bars:
         bar = ProgressBar(task, bars, lines)
         if status:

@@ -19,6 +19,11 @@ def test_a_size_is_one_side_or_height_and_width() -> None:
 def test_an_amount_has_units_of_1000_or_1024() -> None:
     assert parse_amount("20MB", "--max-upload") == 20 * 10**6
     assert parse_amount("1.5 GiB", "--memory") == 3 * 2**29
+    assert [parse_amount(text, "--x") for text in ("1.5k", "7")] == [1500, 7]
+    assert parse_amount("2GiB", "--x", least=64) == 2**31
+    for wrong in ("", "0", "-3", "many", "3TB"):
+        with pytest.raises(RecipeError, match=r"--x (takes an amount|must be at least 1)"):
+            parse_amount(wrong, "--x")
     with pytest.raises(RecipeError, match="--memory must be at least 64, got '63'"):
         parse_amount("63", "--memory", 64)
 

@@ -79,18 +79,20 @@ def test_on_a_terminal_a_count_has_a_bar_and_a_status_without_a_count_disappears
 ) -> None:
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "80")
     with show_progress("evaluate", "opening [/a]") as progress:
         progress.start(4)
         progress.advance(3)
-        progress.status("b.png")
+        progress.status("a long status, cut at the end of the line")
         progress.advance()
         progress.start(2, "write")
     text = screen.getvalue()
     assert "opening [/a]" in text
     last = text.split("\x1b[1A")[-1]  # the frame that stays
-    assert "evaluate 4 of 4, b.png" in last
+    assert "evaluate 4 of 4" in last
+    assert "a long status, cut at" in last
     assert "write 0 of 2" in last
+    assert "0:00:00" in last
     assert "opening" not in last
 
 
