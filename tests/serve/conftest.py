@@ -6,17 +6,17 @@ from fastapi.testclient import TestClient
 
 from reconet.inference.predictor import Predictor
 from reconet.serve.app import create_app
-from reconet.serve.uploads import Limits
-from tests.serve.launch import Server, serving
-from tests.serve.small import make_run
+from reconet.serve.limits import Limits
+from tests.serve.helpers import lively_run
+from tests.serve.launch import RunningServer, serving
 
 LIMITS = Limits(upload_bytes=200_000, pixels=100_000, waiting=2, read_seconds=5, kept_images=3)
-WAITING = 8  # in the line of the real server
+WAITING = 8  # places in the queue of the real server
 
 
 @pytest.fixture(scope="session")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("serve") / "run")
+    return lively_run(tmp_path_factory.mktemp("serve") / "run")
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +31,7 @@ def client(predictor: Predictor) -> Iterator[TestClient]:
 
 
 @pytest.fixture(scope="session")
-def server(run: Path) -> Iterator[Server]:
-    """A real one, in a process of its own; starting it takes most of the time of its tests."""
+def server(run: Path) -> Iterator[RunningServer]:
+    """Start a real server in another process. That takes most of the time of its tests."""
     with serving(run, f"--queue={WAITING}", "--max-upload=2MB", "--max-pixels=4M") as one:
         yield one

@@ -1,4 +1,4 @@
-"""A server as a user starts it: another process, `reconet serve`."""
+"""Start a server as a user does: another process, `reconet serve`."""
 
 import os
 import re
@@ -13,7 +13,9 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 
 
-class Server(NamedTuple):
+class RunningServer(NamedTuple):
+    """A server process and its address."""
+
     url: str
     process: subprocess.Popen[str]
 
@@ -23,8 +25,8 @@ class Server(NamedTuple):
 
 
 @contextmanager
-def serving(run: Path, *options: str) -> Iterator[Server]:
-    """Ends it by Ctrl-C, which must end it well."""
+def serving(run: Path, *options: str) -> Iterator[RunningServer]:
+    """Serve a run. Ctrl-C ends the server, without a traceback."""
     process = subprocess.Popen(
         [
             sys.executable,
@@ -43,10 +45,10 @@ def serving(run: Path, *options: str) -> Iterator[Server]:
     )
     try:
         assert process.stderr is not None
-        said = process.stderr.readline()
-        match = re.search(r"serving on (http://127\.0\.0\.1:\d+)", said)
-        assert match, said + process.stderr.read()
-        yield Server(match[1], process)
+        line = process.stderr.readline()
+        match = re.search(r"serving on (http://127\.0\.0\.1:\d+)", line)
+        assert match, line + process.stderr.read()
+        yield RunningServer(match[1], process)
         process.send_signal(signal.SIGINT)
         _, rest = process.communicate(timeout=60)
         assert process.returncode in (0, 130), rest

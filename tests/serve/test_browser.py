@@ -1,4 +1,4 @@
-"""The page in a real browser: an image in, an overlay out, a rank off, a change seen.
+"""The page in a real browser: send an image, see an overlay, switch a rank off, see a change.
 
 Screenshots are left in artefacts/serve, to be looked at.
 """
@@ -17,8 +17,8 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
-from tests.serve.launch import ROOT, Server
-from tests.serve.small import EVIL, image, png
+from tests.serve.helpers import EVIL, encode, image
+from tests.serve.launch import ROOT, RunningServer
 
 DRIVER = shutil.which("chromedriver")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
@@ -59,9 +59,9 @@ class Page:
         assert self.id("changed").text == "All ranks are on."
 
     def canvas(self) -> str:
-        """All pixels that are seen."""
-        shown = self.browser.execute_script("return arguments[0].toDataURL()", self.id("canvas"))
-        return str(shown)
+        """Return all pixels of the canvas."""
+        pixels = self.browser.execute_script("return arguments[0].toDataURL()", self.id("canvas"))
+        return str(pixels)
 
     def opacity(self, percent: int) -> None:
         slide = "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input'))"
@@ -79,8 +79,8 @@ class Page:
         SHOTS.mkdir(parents=True, exist_ok=True)
         assert self.browser.save_screenshot(str(SHOTS / f"{name}.png"))
 
-    def asked(self) -> set[str]:
-        """Every host that the browser has sent a request to."""
+    def requested_hosts(self) -> set[str]:
+        """Return every host that the browser has sent a request to."""
         events = [json.loads(line)["message"] for line in self.log("performance")]
         urls = [
             event["params"]["request"]["url"]
@@ -108,18 +108,18 @@ def browser() -> Iterator[webdriver.Chrome]:
 
 
 @pytest.fixture
-def page(browser: webdriver.Chrome, server: Server) -> Page:
+def page(browser: webdriver.Chrome, server: RunningServer) -> Page:
     return Page(browser, server.url)
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("images") / "scene.png"
-    path.write_bytes(png(image(1, (96, 144))))
+    path.write_bytes(encode(image(1, (96, 144))))
     return path
 
 
-def test_a_image_in_an_overlay_out_a_rank_off_a_change(page: Page, file: Path) -> None:
+def test_an_image_gives_an_overlay_and_a_rank_off_changes_it(page: Page, file: Path) -> None:
     page.shoot("1-empty")
     page.open(file)
     tinted = page.canvas()
@@ -142,7 +142,7 @@ def test_a_image_in_an_overlay_out_a_rank_off_a_change(page: Page, file: Path) -
     page.id("heat").click()
     page.until(lambda: page.canvas() != tinted)
     page.shoot("4-heat")
-    assert page.asked() <= {urlsplit(page.url).netloc}
+    assert page.requested_hosts() <= {urlsplit(page.url).netloc}
     assert page.log("browser") == []
 
 
@@ -150,14 +150,14 @@ def test_everything_can_be_done_with_keys(page: Page, file: Path) -> None:
     page.css("#examples button")[2].send_keys(Keys.ENTER)
     page.explored()
     page.open(file)
-    seen = page.canvas()
+    before = page.canvas()
     canvas = page.id("canvas")
     canvas.send_keys(Keys.ARROW_RIGHT)
     canvas.send_keys(Keys.SHIFT, Keys.ARROW_DOWN)
     assert "at 73, 58" in page.id("reading").text
     assert "%" in page.id("reading").text
     page.css("#legend input")[0].send_keys(Keys.SPACE)
-    assert page.canvas() != seen
+    assert page.canvas() != before
     page.css("#legend input")[0].send_keys(Keys.SPACE)
     page.id("kept").send_keys(Keys.HOME)  # none of the ranks
     page.until(lambda: "0 of 4 on" in page.id("kept-shown").text)
@@ -182,7 +182,7 @@ def test_it_fits_on_a_phone(page: Page, file: Path) -> None:
     page.shoot("6-phone-ranks")
 
 
-def test_problems_are_said_in_the_page_and_names_are_only_text(page: Page, tmp_path: Path) -> None:
+def test_problems_are_shown_in_the_page_and_names_are_only_text(page: Page, tmp_path: Path) -> None:
     garbage = tmp_path / f"{EVIL.replace('/', '')}.png"
     garbage.write_bytes(b"garbage")
     page.id("file").send_keys(str(garbage))
@@ -195,8 +195,8 @@ def test_problems_are_said_in_the_page_and_names_are_only_text(page: Page, tmp_p
     page.css("#examples button")[0].click()
     page.explored()
     assert not page.id("problem").is_displayed()
-    shown = page.id("legend").text + page.id("absent").text
-    assert EVIL in shown
+    listed = page.id("legend").text + page.id("absent").text
+    assert EVIL in listed
     assert not page.css("#legend img, #absent img, #reading img")
-    complaints = page.log("browser")
-    assert all("422" in line for line in complaints), complaints  # chromium notes the status itself
+    messages = page.log("browser")
+    assert all("422" in line for line in messages), messages  # chromium notes the status itself

@@ -13,10 +13,9 @@ import pytest
 
 from reconet.inference.predictor import Predictor
 from tests.serve.conftest import WAITING
-from tests.serve.launch import Server
-from tests.serve.small import image, png, unpacked
+from tests.serve.helpers import PNG, decode, encode, image
+from tests.serve.launch import RunningServer
 
-PNG = {"Content-Type": "image/png"}
 SIZES = ((48, 80), (64, 64), (90, 40), (300, 500))
 
 
@@ -25,11 +24,11 @@ def post(url: str, body: bytes) -> httpx.Response:
 
 
 def test_fifty_at_once_are_answered_right_or_turned_away(
-    server: Server, predictor: Predictor
+    server: RunningServer, predictor: Predictor
 ) -> None:
     images = [image(number, size) for number, size in enumerate(SIZES)]
     right = [predictor(image_hwc).label_hw for image_hwc in images]
-    bodies = [png(image_hwc) for image_hwc in images]
+    bodies = [encode(image_hwc) for image_hwc in images]
     process = psutil.Process(server.process.pid)
     for body in bodies:  # the first answers make buffers that stay
         assert post(server.url, body).status_code == 200
@@ -43,7 +42,7 @@ def test_fifty_at_once_are_answered_right_or_turned_away(
         if answer.status_code == 503:
             assert int(answer.headers["retry-after"]) > 0
             continue
-        label_hw = unpacked(base64.b64decode(answer.json()["labels_png"]))
+        label_hw = decode(base64.b64decode(answer.json()["labels_png"]))
         np.testing.assert_array_equal(label_hw, right[number % len(SIZES)])
     # Every place may hold an upload (2 MB) and its answer; the rest is what 50 connections and
     # threads leave in the allocator. One image of the largest kind kept for each request would
@@ -53,7 +52,7 @@ def test_fifty_at_once_are_answered_right_or_turned_away(
 
 
 @pytest.mark.parametrize("declared", [True, False])
-def test_a_large_body_is_refused_without_being_kept(server: Server, declared: bool) -> None:
+def test_a_large_body_is_refused_without_being_kept(server: RunningServer, declared: bool) -> None:
     process = psutil.Process(server.process.pid)
     before = process.memory_info().rss
 
@@ -68,10 +67,10 @@ def test_a_large_body_is_refused_without_being_kept(server: Server, declared: bo
     assert process.memory_info().rss - before < 20 * 2**20
 
 
-def test_who_leaves_early_costs_no_place(server: Server) -> None:
+def test_who_leaves_early_costs_no_place(server: RunningServer) -> None:
     head = b"POST /api/segment HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: image/png\r\n"
     for _ in range(2 * WAITING):
         with socket.create_connection(("127.0.0.1", server.port)) as lost:
             lost.sendall(head + b"Content-Length: 100000\r\n\r\nabc")
-    assert post(server.url, png(image())).status_code == 200
+    assert post(server.url, encode(image())).status_code == 200
     assert httpx.get(f"{server.url}/health").json()["waiting"] == 0

@@ -1,5 +1,7 @@
-"""The interface against its own description: whatever a program sends that reads /openapi.json,
-the answer is one that the description names, of the type that it names, and never a 500."""
+"""The interface keeps to /openapi.json, whatever is sent.
+
+Every answer has a status and a type that the document names, and is never a 500.
+"""
 
 from typing import Any
 
@@ -16,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from tests.serve.launch import Server
+from tests.serve.launch import RunningServer
 
 CHECKS = [
     not_a_server_error,
@@ -29,7 +31,7 @@ CHECKS = [
 @pytest.mark.parametrize(
     "examples", [pytest.param(15, id="some"), pytest.param(400, id="many", marks=pytest.mark.slow)]
 )
-def test_every_operation_answers_as_it_is_described(server: Server, examples: int) -> None:
+def test_every_operation_answers_as_it_is_described(server: RunningServer, examples: int) -> None:
     schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
     operations = [one.ok() for one in schema.get_all_operations() if isinstance(one, Ok)]
     assert len(operations) == 11
@@ -38,7 +40,7 @@ def test_every_operation_answers_as_it_is_described(server: Server, examples: in
 
 
 def try_it(operation: Any, url: str, examples: int) -> None:
-    """With values that it asks for, and with others."""
+    """Send values that the document allows, and others."""
 
     @given(data=st.data())
     @settings(

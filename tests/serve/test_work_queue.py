@@ -1,11 +1,11 @@
-"""The line: so many at once, so many waiting, the rest turned away."""
+"""The queue: one at a time, so many waiting, the rest turned away."""
 
 import asyncio
 import threading
 
 import pytest
 
-from reconet.serve.jobs import BusyError, GoneError, Jobs
+from reconet.serve.work_queue import ClientGoneError, QueueFullError, WorkQueue
 
 
 async def here() -> bool:
@@ -18,7 +18,7 @@ async def gone() -> bool:
 
 def test_who_finds_no_place_is_turned_away_at_once_and_places_come_back() -> None:
     async def story() -> None:
-        jobs, go, done = Jobs(waiting=2), threading.Event(), list[int]()
+        queue, go, done = WorkQueue(waiting=2), threading.Event(), list[int]()
 
         def work(number: int) -> int:
             assert go.wait(30)
@@ -26,32 +26,32 @@ def test_who_finds_no_place_is_turned_away_at_once_and_places_come_back() -> Non
             return number
 
         async def ask(number: int) -> int:
-            async with jobs.place():
-                return await jobs.run(lambda: work(number), here)
+            async with queue.place():
+                return await queue.run(lambda: work(number), here)
 
         asked = [asyncio.create_task(ask(number)) for number in range(3)]
         await asyncio.sleep(0.05)
         for number in (3, 4):
-            with pytest.raises(BusyError):
+            with pytest.raises(QueueFullError):
                 await ask(number)
         assert done == []
         go.set()
         assert await asyncio.gather(*asked) == [0, 1, 2]
         assert done == [0, 1, 2]  # first come, first served
-        assert jobs.taken == 0
+        assert queue.taken == 0
         assert await ask(5) == 5
-        jobs.close()
+        queue.close()
 
     asyncio.run(story())
 
 
 def test_work_for_somebody_who_has_gone_is_not_done() -> None:
     async def story() -> None:
-        jobs = Jobs(waiting=0)
-        with pytest.raises(GoneError):
-            async with jobs.place():
-                await jobs.run(lambda: pytest.fail("done all the same"), gone)
-        assert jobs.taken == 0
-        jobs.close()
+        queue = WorkQueue(waiting=0)
+        with pytest.raises(ClientGoneError):
+            async with queue.place():
+                await queue.run(lambda: pytest.fail("done all the same"), gone)
+        assert queue.taken == 0
+        queue.close()
 
     asyncio.run(story())
