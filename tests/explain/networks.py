@@ -1,0 +1,25 @@
+"""Networks whose attention is not at its start, where many attentions are switched off."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reconet.models.context.reconet import Factors
+from reconet.models.segmenter import Segmenter
+from tests.factories import tiny_model
+
+
+def attentive_model(context: str, **options: Any) -> Segmenter:
+    """Make a network in eval mode with random weights in its attention."""
+    model = tiny_model(context, **options)
+    with torch.no_grad():
+        for name, value in model.context.named_parameters():
+            if name.endswith("gamma") or "out" in name or "restore" in name or "query" in name:
+                value.normal_(std=0.5)
+    return model.eval()
+
+
+def outer_product(factors: Factors, rank: int) -> Tensor:
+    weight_r, c, h, w = factors
+    return weight_r[rank] * torch.einsum("c,h,w->chw", c[0, rank], h[0, rank], w[0, rank])
