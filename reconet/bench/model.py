@@ -214,8 +214,8 @@ def _int8(subject: Subject) -> Labeller:
     path = subject.folder / "int8.xml"
     proto = to_onnx(trace(subject.trained.model, output_stride=_stride(subject)))
     height, width = subject.image_bchw.shape[2:]
-    shown = batch_of(subject.images, CALIBRATION, (height, width)).numpy()
-    windows = [shown[number : number + 1] for number in range(len(shown))]
+    images = batch_of(subject.images, CALIBRATION, (height, width)).numpy()
+    windows = [images[number : number + 1] for number in range(len(images))]
     save_openvino(quantise(proto, windows, ()), export_info(subject.trained), path)
     return _by_openvino(path, "f32")
 

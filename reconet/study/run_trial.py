@@ -143,7 +143,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _end_with_parent() -> None:
-    """Exit at once when the study that started this process is gone.
+    """End this process at once when the study that started it is gone.
 
     stdin is a pipe from the study and ends with it. The directory must be free when the study is
     started again. The checkpoint is complete at any moment.
