@@ -1,14 +1,18 @@
 """Start `reconet` as a user does: in a process of its own, or in several by torchrun."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from safetensors.torch import load_file
 
 from reconet.cli import main
@@ -79,6 +83,27 @@ def run_main(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, 
     code = main(arguments)
     out, err = capsys.readouterr()
     return code, out, err
+
+
+def in_two_processes(work: Callable[[int], object], folder: Path) -> list[Any]:
+    """Run `work(rank)` in two processes that can exchange tensors. Return both results."""
+    context = multiprocessing.get_context("spawn")
+    workers = [
+        context.Process(target=_work_and_save, args=(work, rank, folder)) for rank in range(2)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    return [torch.load(folder / f"{rank}.pt") for rank in range(2)]
+
+
+def _work_and_save(work: Callable[[int], object], rank: int, folder: Path) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", f"file://{folder}/meet", rank=rank, world_size=2)
+    torch.save(work(rank), folder / f"{rank}.pt")
+    dist.destroy_process_group()
 
 
 def kill_when(process: subprocess.Popen[str], directory: Path, step: int) -> None:

@@ -17,7 +17,13 @@ from reconet.data.loader import batches
 from reconet.engine.checkpoint import LogState, load_last, save_last
 from reconet.engine.memory import memory_mb, memory_warning
 from reconet.engine.run_directory import Log, append_start, lock_directory, open_run
-from reconet.engine.setup import check_labels, check_precision, geometry, make_state, total_steps
+from reconet.engine.setup import (
+    augmentation,
+    check_labels,
+    check_precision,
+    make_state,
+    total_steps,
+)
 from reconet.engine.stop import StopSwitch, stop_on_signals
 from reconet.engine.train import Step, fail_together, train
 from reconet.engine.validate import validate
@@ -95,7 +101,7 @@ class TrainingRun:
         num_classes = len(self.train_set.info.classes)
         self.state = make_state(recipe, num_classes, processes, fresh=not resume)
         self.log_state = load_last(directory / LAST, self.state) if resume else LogState()
-        self.stop = StopSwitch()
+        self.stop, self.status = StopSwitch(), ""
         self.log = Log(directory, self.state.step) if processes.is_first else None
 
     def run(self) -> TrainingResult:
@@ -135,7 +141,7 @@ class TrainingRun:
         recipe, settings = self.recipe, self.recipe.train
         stream = batches(
             self.train_set,
-            geometry(recipe),
+            augmentation(recipe),
             seed=settings.seed,
             batch=settings.batch,
             steps=self.steps,
@@ -192,10 +198,11 @@ class TrainingRun:
             "memory_mb": memory,
         }
         self._write_figures("train", step.done, figures)
-        self.progress.status(
+        self.status = (
             f"step {step.done}: loss {loss:.3f}, lr {step.lr:.2g}, {speed:.1f} images/s, "
             f"{memory / 1e3:.1f} GB"
         )
+        self.progress.status(self.status)
 
     def _validate_if_due(self) -> bool:
         """Validate if it is time for it. Returns True if a signal stopped it.
@@ -224,9 +231,8 @@ class TrainingRun:
             figures["seen_in_training"] = True
         iou = [round(value, 6) for value in iou_k.tolist()]
         self._write_figures("val", step, {**figures, "iou": iou})
-        summary = f"step {step}: mIoU {100 * figures['miou']:.2f} %"
-        self.progress.note(summary)
-        self.progress.status(summary)
+        self.progress.note(f"step {step}: mIoU {100 * figures['miou']:.2f} %")
+        self.progress.status(self.status)
         better = figures["miou"] > self.log_state.best_score
         best_score = max(figures["miou"], self.log_state.best_score)
         self.log_state = replace(self.log_state, best_score=best_score, validated=step)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from reconet.errors import OutputError, TrainingError
-from reconet.evaluation.benchmarks import plain
+from reconet.evaluation.benchmarks import without_nan
 from reconet.recipes.schema import Recipe, list_settings
 from reconet.recipes.storage import read_recipe, write_recipe
 from reconet.system.distributed import Processes
@@ -123,7 +123,7 @@ def read_log(directory: Path, name: str = LOG) -> list[dict[str, Any]]:
 
 
 def _text(line: dict[str, Any]) -> str:
-    return json.dumps(plain(line)) + "\n"
+    return json.dumps(without_nan(line)) + "\n"
 
 
 def _parse(text: str) -> dict[str, Any] | None:

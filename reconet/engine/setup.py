@@ -4,7 +4,7 @@ import torch
 
 from reconet.data.dataset import Dataset, has_labels
 from reconet.data.order import steps_per_epoch
-from reconet.data.transforms import Geometry
+from reconet.data.transforms import Augmentation
 from reconet.engine.checkpoint import run_weights
 from reconet.engine.optim import Ema, make_optimizer
 from reconet.engine.sync_batchnorm import synchronise_batchnorm
@@ -23,10 +23,12 @@ def total_steps(recipe: Recipe, images: int) -> int:
     return recipe.train.steps or (recipe.train.epochs or 0) * in_epoch
 
 
-def geometry(recipe: Recipe) -> Geometry:
+def augmentation(recipe: Recipe) -> Augmentation:
     """Return how the recipe augments its images."""
     data = recipe.data
-    return Geometry(crop=data.crop, base_size=data.base_size, scale=data.scale, flip=data.flip)
+    return Augmentation(
+        crop=data.crop, base_size=data.base_size, scale=data.scale, flip=data.flip
+    )
 
 
 def make_state(recipe: Recipe, num_classes: int, processes: Processes, *, fresh: bool) -> State:

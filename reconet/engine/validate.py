@@ -9,7 +9,7 @@ from reconet.engine.stop import StopSwitch
 from reconet.evaluation import count_model_confusion, no_labels_error
 from reconet.evaluation.benchmarks import benchmark_scores, named_scores
 from reconet.inference.protocol import Protocol
-from reconet.models.liveness import mean_liveness, watched
+from reconet.models.liveness import mean_liveness, record_liveness
 from reconet.models.segmenter import Segmenter
 from reconet.recipes.schema import Data
 from reconet.system.distributed import Processes
@@ -37,7 +37,7 @@ def validate(
     Raises StoppedError if `stop` asks for it, and DataError if there is nothing to score.
     """
     counter = _StatusProgress(progress, processes.share_of(len(dataset)))
-    with watched(model.context) as samples:
+    with record_liveness(model.context) as samples:
         confusion = count_model_confusion(
             model,
             dataset,

@@ -12,7 +12,7 @@ import torch
 from reconet.data import open_dataset
 from reconet.data.loader import Batch, batches
 from reconet.engine.run_directory import read_log
-from reconet.engine.setup import geometry, make_state
+from reconet.engine.setup import augmentation, make_state
 from reconet.engine.train import State, train
 from reconet.models.context import CONTEXTS
 from reconet.models.context.emanet import EMANet
@@ -34,7 +34,7 @@ def batch() -> Batch:
     """Return the first batch of the training."""
     chosen = recipe("plain")
     scenes = open_dataset("scenes", "train", "", chosen.data.options)
-    return next(batches(scenes, geometry(chosen), seed=0, batch=4, steps=1))
+    return next(batches(scenes, augmentation(chosen), seed=0, batch=4, steps=1))
 
 
 def repeated(batch: Batch) -> Iterator[Batch]:

@@ -1,15 +1,14 @@
 """Batch norm over processes equals batch norm over the whole batch, gradients included."""
 
-import multiprocessing as mp
 from pathlib import Path
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
 from reconet.engine.sync_batchnorm import SyncBatchNorm, synchronise_batchnorm
 from reconet.models.layers import PooledBN
 from reconet.system.distributed import Processes
+from tests.launch import in_two_processes
 
 SHARES = (3, 1)  # images of each process: not the same number
 
@@ -33,9 +32,7 @@ def fresh_norm(kind: type[nn.BatchNorm2d]) -> nn.BatchNorm2d:
     return norm
 
 
-def work(rank: int, folder: str) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", f"file://{folder}/meet", rank=rank, world_size=2)
+def work(rank: int) -> list[Tensor | None]:
     x, gradient = (part.split(SHARES)[rank] for part in batch())
     x.requires_grad_()
     norm = fresh_norm(SyncBatchNorm)
@@ -44,23 +41,21 @@ def work(rank: int, folder: str) -> None:
     assert x.grad is not None
     assert norm.running_mean is not None
     assert norm.running_var is not None
-    result = [y.detach(), x.grad, norm.running_mean, norm.running_var, norm.weight.grad]
+    result: list[Tensor | None] = [
+        y.detach(),
+        x.grad,
+        norm.running_mean,
+        norm.running_var,
+        norm.weight.grad,
+    ]
     pooled = nn.Sequential(fresh_norm(PooledBN))
     synchronise_batchnorm(pooled, Processes(rank=rank, size=2, device=torch.device("cpu")))
     result.append(pooled(one_cell_each()[rank : rank + 1]).detach())
-    torch.save(result, f"{folder}/{rank}.pt")
-    dist.destroy_process_group()
+    return result
 
 
 def test_batch_norm_over_two_processes_equals_one_over_the_whole_batch(tmp_path: Path) -> None:
-    context = mp.get_context("spawn")
-    workers = [context.Process(target=work, args=(rank, str(tmp_path))) for rank in range(2)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
-    parts = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
+    parts = in_two_processes(work, tmp_path)
     x, gradient = batch()
     x.requires_grad_()
     norm = fresh_norm(nn.BatchNorm2d)

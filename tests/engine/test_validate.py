@@ -13,7 +13,7 @@ from reconet.engine.stop import StopSwitch
 from reconet.engine.validate import validate
 from reconet.system.distributed import Processes
 from tests.data.trees import make_tree
-from tests.factories import tiny_network, tiny_recipe
+from tests.factories import ProgressRecorder, tiny_network, tiny_recipe
 from tests.launch import TINY_NETWORK, run_main
 
 
@@ -81,27 +81,8 @@ class SecondOfTwo(Processes):
         return value
 
 
-class Recorder:
-    """Keeps what a task reports."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def start(self, total: int, task: str = "") -> None:
-        self.lines.append(f"start {total}")
-
-    def advance(self, count: int = 1) -> None:
-        self.lines.append(f"advance {count}")
-
-    def status(self, text: str) -> None:
-        self.lines.append(text)
-
-    def note(self, text: str) -> None:
-        self.lines.append(text)
-
-
 def test_progress_counts_the_images_of_this_process() -> None:
-    recipe, progress = tiny_recipe("data.options.val=5"), Recorder()
+    recipe, progress = tiny_recipe("data.options.val=5"), ProgressRecorder()
     processes = SecondOfTwo(rank=1, size=2, device=torch.device("cpu"))
     validate(
         tiny_network(recipe).model,

@@ -22,7 +22,7 @@ def test_an_old_module_name_gives_the_new_one(old: str) -> None:
 
 def test_importing_from_the_package_gives_the_new_name_too() -> None:
     with pytest.raises(ModuleNotFoundError, match=r"has moved to reconet\.models\.decompose"):
-        from reconet import inside  # type: ignore[attr-defined]  # noqa: F401
+        from reconet import inside  # noqa: F401
 
 
 def test_a_name_that_never_was_a_module_is_not_found_as_usual() -> None:
