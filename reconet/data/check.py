@@ -101,8 +101,8 @@ def _wrong(
     values = {v: n for v, n in labels.items() if v >= num_classes and v != IGNORE}
     if not values:
         return None
-    shown = ", ".join(f"{value} ({pixels} pixels)" for value, pixels in values.items())
-    return f"{name} holds labels outside the {num_classes} classes: {shown}.", values
+    counts = ", ".join(f"{value} ({pixels} pixels)" for value, pixels in values.items())
+    return f"{name} holds labels outside the {num_classes} classes: {counts}.", values
 
 
 def _histogram(label_hw: Label) -> dict[int, int]:

@@ -74,11 +74,11 @@ class LabelReader:
         values, pixels = np.unique(number_n, return_counts=True)
         counts = dict(zip(values.tolist(), pixels.tolist(), strict=True))
         most = sorted(counts.items(), key=lambda item: -item[1])[:3]
-        shown = ", ".join(f"{value} ({count} pixels)" for value, count in most)
+        worst = ", ".join(f"{value} ({count} pixels)" for value, count in most)
         more = f" and {len(counts) - 3} other values" if len(counts) > 3 else ""
         legal = ranges(np.flatnonzero(self.table_n != ILLEGAL).tolist())
         return IllegalLabelError(
-            f"{path} holds labels outside the classes: {shown}{more}; legal: {legal}.", counts
+            f"{path} holds labels outside the classes: {worst}{more}; legal: {legal}.", counts
         )
 
 

@@ -52,7 +52,7 @@ def bilinear(image_hwc: NDArray[np.uint8], y_h: NDArray[Any], x_w: NDArray[Any])
     return result_hwc
 
 
-def shown(image_hwc: Image, window: Window) -> NDArray[np.int64]:
+def cropped(image_hwc: Image, window: Window) -> NDArray[np.int64]:
     """Return what `crop_image` writes into a larger array. It may write nothing else there."""
     height, width = window.rows.length, window.columns.length
     larger_hwc = np.full((height + 2, width + 3, 3), 77, np.uint8)
@@ -116,7 +116,7 @@ def test_the_crop_equals_slow_sampling_of_the_whole_image(
     y_h, x_w = coordinates(window.rows), coordinates(window.columns)
     x_w = x_w[::-1] if window.mirrored else x_w
     expected_hwc = bilinear(sample.image_hwc, y_h, x_w)
-    assert np.abs(shown(sample.image_hwc, window) - expected_hwc).max() <= 2
+    assert np.abs(cropped(sample.image_hwc, window) - expected_hwc).max() <= 2
 
 
 @pytest.mark.parametrize("zoom", [0.25, 0.5, 1, 2, 3])
@@ -177,7 +177,7 @@ def test_a_window_lies_within_half_a_pixel_of_where_it_was_drawn() -> None:
         position = np.random.default_rng(seed).random(4)[2]
         left = int(position * 251)
         window = choose_window((50, 250), augmentation, np.random.default_rng(seed))
-        difference = shown(ramp_hwc, window)[0] - whole_hwc[0, left : left + 100]
+        difference = cropped(ramp_hwc, window)[0] - whole_hwc[0, left : left + 100]
         assert np.abs(difference).max() <= 0.5 / 1.4 + 1  # half a pixel of slope, and rounding
 
 

@@ -262,10 +262,10 @@ def write_coco(root: Path) -> None:
                 crowded = int(isinstance(segmentation, dict))
                 annotation = {"image_id": number, "category_id": category, "iscrowd": crowded}
                 annotations.append(annotation | {"segmentation": segmentation})
-            seen = next(i for i in label_hw[0, ::8].tolist() if i)  # over itself: changes nothing
-            left = int(np.flatnonzero(label_hw[0] == seen)[0])
+            label = next(i for i in label_hw[0, ::8].tolist() if i)  # over itself: changes nothing
+            left = int(np.flatnonzero(label_hw[0] == label)[0])
             later = [[left, 0, left + 8, 0, left + 8, HEIGHT, left, HEIGHT]]
-            other = categories[seen % 20 + 1]
+            other = categories[label % 20 + 1]
             annotations.append({"image_id": number, "category_id": other, "segmentation": later})
         path = root / f"annotations/instances_{split}2017.json"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -66,7 +66,7 @@ class FolderOptions(Settings):
             name = self.classes[min(self.ignored)]
             raise ValueError(
                 f"ignore has {min(self.ignored)}, which is also the number of {name!r}; "
-                "say with label_map what each number in the masks means"
+                "use label_map to define what each number in the masks means"
             )
         return self
 

@@ -1,4 +1,4 @@
-"""The fast reader says what Pillow says, or nothing."""
+"""The fast reader reads what Pillow reads, or nothing."""
 
 from io import BytesIO
 

@@ -31,11 +31,11 @@ CASES = [
 def test_real_samples_are_read(name: str, split: str) -> None:
     dataset = open_dataset(name, split, SAMPLES / name)
     assert 0 < len(dataset) <= (dataset.info.splits[split] or 0)  # a part, or all of it
-    seen = np.zeros(256, np.int64)
+    pixels_n = np.zeros(256, np.int64)
     for index in range(0, len(dataset), max(1, len(dataset) // 12)):
-        seen += np.bincount(dataset[index].label_hw.ravel(), minlength=256)
-    assert seen[: len(dataset.info.classes)].sum() > seen[IGNORE] > 0
-    assert not seen[len(dataset.info.classes) : IGNORE].any()
+        pixels_n += np.bincount(dataset[index].label_hw.ravel(), minlength=256)
+    assert pixels_n[: len(dataset.info.classes)].sum() > pixels_n[IGNORE] > 0
+    assert not pixels_n[len(dataset.info.classes) : IGNORE].any()
 
 
 def test_the_official_aug_labels_are_the_official_labels() -> None:
