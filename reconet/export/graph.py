@@ -46,7 +46,7 @@ def smallest_side(output_stride: int) -> int:
 
 
 def trace(model: Segmenter, *, output_stride: int) -> ExportedProgram:
-    """Trace the graph for any number of images of any size."""
+    """Build the graph for any number of images of any size."""
     if model.num_classes > MOST_CLASSES:
         raise ExportError(
             f"an export has labels of 8 bits: at most {MOST_CLASSES} classes, got "
