@@ -53,7 +53,7 @@ check: $(READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/python -m pytest -q tests/test_layers.py tests/test_docs.py
+	@$(BIN)/python -m pytest -q tests/test_layers.py tests/test_house.py tests/test_docs.py
 
 coverage: $(READY) $(BROWSER)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m "not slow" --cov reconet --cov-report term-missing:skip-covered \
