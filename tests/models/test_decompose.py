@@ -1,5 +1,7 @@
 """The attention of a RecoNet, rank by rank: everything against the whole network."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -13,7 +15,7 @@ from tests.factories import tiny_model
 RANK = 5
 
 
-def lively(**options: object) -> Segmenter:
+def lively(**options: Any) -> Segmenter:
     """Make a small network with uneven lambdas and norms that are not the identity."""
     model = tiny_model(rank=RANK, **options)
     with torch.no_grad():
