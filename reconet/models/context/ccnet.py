@@ -42,7 +42,7 @@ class CrissCrossAttention(nn.Module):
 
 
 def criss_cross(query_bdhw: Tensor, key_bdhw: Tensor, value_bchw: Tensor) -> Tensor:
-    """Attend along row and column. g and v are the rows and columns that answer."""
+    """Compute attention along row and column. g and v are the rows and columns that answer."""
     column_bhwg, row_bhwv = cross_weights(query_bdhw, key_bdhw)
     from_column_bwhc = column_bhwg.transpose(1, 2) @ value_bchw.permute(0, 3, 2, 1)
     from_row_bhwc = row_bhwv @ value_bchw.permute(0, 2, 3, 1)
