@@ -1,4 +1,4 @@
-"""python -m reconet, torchrun -m reconet."""
+"""Run the command line by `python -m reconet` or `torchrun -m reconet`."""
 
 import sys
 

@@ -26,9 +26,7 @@ def total_steps(recipe: Recipe, images: int) -> int:
 def augmentation(recipe: Recipe) -> Augmentation:
     """Return how the recipe augments its images."""
     data = recipe.data
-    return Augmentation(
-        crop=data.crop, base_size=data.base_size, scale=data.scale, flip=data.flip
-    )
+    return Augmentation(crop=data.crop, base_size=data.base_size, scale=data.scale, flip=data.flip)
 
 
 def make_state(recipe: Recipe, num_classes: int, processes: Processes, *, fresh: bool) -> State:

@@ -76,7 +76,10 @@ def train(
     processes: Processes,
     stop: StopSwitch | None = None,
 ) -> Generator[Step, None, None]:
-    """Yield after every step, from `state.step` to `steps`. `batches` must start there too."""
+    """Train from `state.step` to `steps`, and yield after every step.
+
+    `batches` must start at the same step.
+    """
     stop = stop or StopSwitch()
     net = _distribute(state.model, processes)
     class_weight_k = _class_weights(recipe, state.model.num_classes, processes.device)

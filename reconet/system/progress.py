@@ -1,14 +1,14 @@
-"""Report how far a long task is: one protocol, whatever shows it.
+"""The one protocol by which long tasks report progress.
 
 Functions that take long have a parameter `progress: Progress = SILENT`. The command line passes
-a bar (reconet/cli/output.py); tests pass a recorder; a library user may pass anything.
+a bar (reconet/cli/output.py). Tests pass a recorder. A library user may pass anything.
 """
 
 from typing import Protocol
 
 
 class Progress(Protocol):
-    """Hears what a task does, and how much of it is done."""
+    """An object that a long task reports to."""
 
     def start(self, total: int, task: str = "") -> None:
         """Begin to count `total` things. A second start begins a new count."""
@@ -24,7 +24,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Show nothing."""
+    """A progress display that shows nothing."""
 
     def start(self, total: int, task: str = "") -> None:
         """Ignore it."""
