@@ -88,7 +88,7 @@ def _pipelines(
 ) -> dict[str, Iterator[object]]:
     """Make the pipelines. None starts before its first batch is requested."""
     order = BatchOrder(
-        images=len(dataset), seed=seed, batch=batch, start=0, steps=steps, rank=0, world=1
+        images=len(dataset), seed=seed, batch=batch, start=0, steps=steps, rank=0, processes=1
     )
     return {
         "reconet": batches(

@@ -70,7 +70,7 @@ def cost(
             raise RecipeError("--paper prints fixed tables. It takes no other option than --json.")
         _print_paper_costs(as_json)
         return
-    from reconet.cli.tables.cost import model_table, models_table
+    from reconet.cli.tables.cost import cost_comparison_table, cost_table
     from reconet.cost.counter import recipe_costs
     from reconet.data import DATASETS
 
@@ -82,9 +82,9 @@ def cost(
     models = {name: asdict(one) for name, one in costs.items()}
     values = {"input": [height, width], "classes": classes, "models": models}
     if len(costs) > 1:
-        tables = [models_table(title, costs)]
+        tables = [cost_comparison_table(title, costs)]
     else:
-        tables = [model_table(f"{name}, {title}", one) for name, one in costs.items()]
+        tables = [cost_table(f"{name}, {title}", one) for name, one in costs.items()]
     print_result(values, tables, as_json)
 
 

@@ -70,12 +70,12 @@ def batches(
     steps: int,
     start: int = 0,
     rank: int = 0,
-    world: int = 1,
+    processes: int = 1,
     workers: int = 0,
     on_error: OnError = "raise",
     keep: bool = True,
 ) -> Iterator[Batch]:
-    """Yield the batches of steps `start` to `steps` - 1 for process `rank` of `world`.
+    """Yield the batches of steps `start` to `steps` - 1 for process `rank` of `processes`.
 
     With keep=False a batch is not copied. Its pixels last until the next batch but one is
     requested, which is enough for a training step and saves a third of the time.
@@ -87,7 +87,7 @@ def batches(
         start=start,
         steps=steps,
         rank=rank,
-        world=world,
+        processes=processes,
     )
     buffers = Buffers.make(order, augmentation, workers)
     blank = void_crop("", augmentation)
@@ -99,7 +99,7 @@ def samples(
     dataset: Dataset,
     *,
     rank: int = 0,
-    world: int = 1,
+    processes: int = 1,
     workers: int = 0,
     on_error: OnError = "raise",
 ) -> Iterator[Sample | Skipped]:
@@ -107,7 +107,7 @@ def samples(
 
     With on_error="skip" a broken image comes as a Skipped, so that it can be counted.
     """
-    return produce(SampleReader(dataset, on_error), range(rank, len(dataset), world), workers)
+    return produce(SampleReader(dataset, on_error), range(rank, len(dataset), processes), workers)
 
 
 class BatchHeader(NamedTuple):
@@ -133,7 +133,7 @@ class Buffers:
     @classmethod
     def make(cls, order: BatchOrder, augmentation: Augmentation, workers: int) -> "Buffers":
         places = PREFETCH * workers + 3
-        shape = (places, order.batch // order.world, *augmentation.crop)
+        shape = (places, order.batch // order.processes, *augmentation.crop)
         image_nbhwc = torch.empty((*shape, 3), dtype=torch.uint8)
         label_nbhw = torch.empty(shape, dtype=torch.uint8)
         if workers:

@@ -50,19 +50,19 @@ class BatchOrder:
     start: int
     steps: int
     rank: int
-    world: int
+    processes: int
 
     def __post_init__(self) -> None:
-        if self.batch % self.world:
+        if self.batch % self.processes:
             raise RecipeError(
-                f"train.batch={self.batch} cannot be shared by {self.world} processes; "
-                f"try train.batch={self.world * max(1, round(self.batch / self.world))}."
+                f"train.batch={self.batch} cannot be shared by {self.processes} processes; "
+                f"try train.batch={self.processes * max(1, round(self.batch / self.processes))}."
             )
         steps_per_epoch(self.images, self.batch)
 
     def __iter__(self) -> Iterator[list[Slot]]:
         in_epoch = steps_per_epoch(self.images, self.batch)
-        share = self.batch // self.world
+        share = self.batch // self.processes
         slots = range(self.rank * share, (self.rank + 1) * share)
         epoch, order_n = -1, np.empty(0, np.int64)
         for step in range(self.start, self.steps):

@@ -147,7 +147,7 @@ class TrainingRun:
             steps=self.steps,
             start=start,
             rank=self.processes.rank,
-            world=self.processes.size,
+            processes=self.processes.size,
             workers=recipe.data.workers,
             on_error=recipe.data.on_error,
             keep=False,

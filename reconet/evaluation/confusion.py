@@ -93,7 +93,9 @@ def count_confusion(
     error, stopped, skipped = None, False, 0
     rank, size = processes.rank, processes.size
     try:
-        for sample in samples(dataset, rank=rank, world=size, workers=workers, on_error=on_error):
+        for sample in samples(
+            dataset, rank=rank, processes=size, workers=workers, on_error=on_error
+        ):
             if isinstance(sample, Skipped):
                 skipped += 1
                 continue

@@ -126,7 +126,7 @@ def measure_ranks(parts: Decomposition, shown: tuple[int, ...]) -> RankAnalysis:
         liveness=liveness(parts.factors),
         mean_x_hw=mean_x_hw,
         mean_attention_hw=parts.attention()[0].mean(0),
-        contributions=contributions(parts),
+        contributions=measure_contributions(parts),
         shown=tuple(map(maps, shown)),
     )
 
@@ -174,7 +174,7 @@ def count_to_reach(size_n: Tensor, share: float) -> int:
     return int((total_n < share * total_n[-1] * (1 - 1e-9)).sum()) + 1
 
 
-def contributions(parts: Decomposition) -> Contributions:
+def measure_contributions(parts: Decomposition) -> Contributions:
     """Switch off each rank in turn. Only the norm, ReLU and classifier are computed again."""
     logits = parts.leave_one_out()
     whole_kn = next(logits)[0].flatten(1)

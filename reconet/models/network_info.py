@@ -45,7 +45,7 @@ class NetworkInfo:
     @classmethod
     def from_texts(cls, texts: Mapping[str, str], source: Path) -> Self:
         """Check the metadata of a file, which anybody may have written."""
-        checked = check_texts(_Texts, texts, source)
+        checked = check_texts(_NetworkTexts, texts, source)
         values = {key: value for key, value in checked.recipe.items() if key != "format"}
         try:
             recipe = validate_recipe(values, str(source))
@@ -60,7 +60,7 @@ class NetworkInfo:
         )
 
 
-class _Texts(BaseModel):
+class _NetworkTexts(BaseModel):
     recipe: Json[dict[str, Any]]
     classes: Json[Annotated[tuple[str, ...], Field(min_length=1, max_length=256)]]
     palette: Json[tuple[tuple[Byte, Byte, Byte], ...]]

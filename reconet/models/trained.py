@@ -17,7 +17,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from reconet.errors import CheckpointError
 from reconet.models.network_info import FORMAT, NetworkInfo
 from reconet.models.segmenter import Segmenter, build_model
-from reconet.models.weights import compare, read_tensors
+from reconet.models.weights import compare_weights, read_tensors
 from reconet.system.files import write_atomic
 from reconet.system.run_files import BEST
 
@@ -96,7 +96,7 @@ def put_weights(
 
     With `other_classes`, classifiers of another shape stay as they are.
     """
-    report = compare(model.state_dict(), state)
+    report = compare_weights(model.state_dict(), state)
     other_shape = [k for k in report.other_shape if not (other_classes and _classifies(k))]
     if report.missing or report.unexpected or other_shape:
         first = [*report.missing, *report.unexpected, *other_shape][0]

@@ -50,7 +50,7 @@ def load_backbone(net: ResNet, source: str) -> LoadReport:
     """Load weights into `net`, completely or not at all."""
     path = _find(net, source)
     state = _clean(read_tensors(path))
-    report = compare(net.state_dict(), state)
+    report = compare_weights(net.state_dict(), state)
     if not report.fits:
         raise CheckpointError(f"{source} does not fit {net.name}: {_explain(report, net, state)}.")
     broken = [key for key in report.loaded if not _is_number(state[key])]
@@ -60,7 +60,7 @@ def load_backbone(net: ResNet, source: str) -> LoadReport:
     return report
 
 
-def compare(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> LoadReport:
+def compare_weights(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> LoadReport:
     """Compare names and shapes of a network's own weights with those of a file."""
     # Converted networks often lack batch norm's step counter. With a fixed momentum it is unused.
     needed = {key for key in own if not key.endswith("num_batches_tracked")}

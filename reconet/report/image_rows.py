@@ -24,7 +24,7 @@ class ImageRow(NamedTuple):
     accuracies: tuple[float, ...]  # on labelled pixels, at full size; NaN if there are none
 
 
-def make_row(name: str, image_hwc: Image, truth_hw: Label, predicted_hw: Label) -> ImageRow:
+def make_image_row(name: str, image_hwc: Image, truth_hw: Label, predicted_hw: Label) -> ImageRow:
     """Shrink an image with the prediction of one network. No label is invented by that."""
     labelled_hw = truth_hw != IGNORE
     right = np.count_nonzero((predicted_hw == truth_hw) & labelled_hw)

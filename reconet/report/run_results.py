@@ -25,7 +25,7 @@ from reconet.models.trained import load_trained
 from reconet.recipes.schema import Recipe, list_settings
 from reconet.recipes.storage import read_recipe
 from reconet.report.html import Point
-from reconet.report.image_rows import ImageRow, make_row
+from reconet.report.image_rows import ImageRow, make_image_row
 from reconet.system.distributed import Processes
 from reconet.system.progress import SILENT, Progress
 from reconet.system.run_files import BEST, RECIPE, STARTS
@@ -175,7 +175,7 @@ def _predict_rows(
         image_hwc = torch.from_numpy(sample.image_hwc).to(device)
         label_hw = predict_labels(model.coarse, image_hwc, protocol, model.num_classes)
         predicted_hw = label_hw.cpu().numpy()
-        rows.append(make_row(sample.name, sample.image_hwc, sample.label_hw, predicted_hw))
+        rows.append(make_image_row(sample.name, sample.image_hwc, sample.label_hw, predicted_hw))
     return rows
 
 

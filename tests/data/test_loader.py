@@ -104,9 +104,9 @@ def test_starting_in_the_middle_gives_the_rest(start: int, workers: int) -> None
     assert_same(load(start=start, workers=workers), load()[start:])
 
 
-@pytest.mark.parametrize("world", [2, 4])
-def test_processes_together_make_the_batches_of_one_slot_by_slot(world: int) -> None:
-    ranks = [load(rank=rank, world=world) for rank in range(world)]
+@pytest.mark.parametrize("processes", [2, 4])
+def test_processes_together_make_the_batches_of_one_slot_by_slot(processes: int) -> None:
+    ranks = [load(rank=rank, processes=processes) for rank in range(processes)]
     for whole, *shares in zip(load(), *ranks, strict=True):
         assert whole.names == sum((share.names for share in shares), ())
         assert torch.equal(whole.image_bchw, torch.cat([share.image_bchw for share in shares]))
@@ -193,7 +193,7 @@ def test_settings_that_do_not_fit_are_refused_at_once() -> None:
     with pytest.raises(RecipeError, match=r"train.batch=4 needs .* there are 3; try train.batch=3"):
         batches(Memory(3), AUGMENTATION, seed=0, batch=4, steps=1)
     with pytest.raises(RecipeError, match=r"train.batch=4 cannot be shared by 3 .*train.batch=3"):
-        batches(Memory(), AUGMENTATION, seed=0, batch=4, steps=1, rank=0, world=3)
+        batches(Memory(), AUGMENTATION, seed=0, batch=4, steps=1, rank=0, processes=3)
 
 
 def test_too_little_shared_memory_is_said_before_a_worker_starts() -> None:
@@ -216,11 +216,14 @@ def read_names(dataset: Memory, **changes: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("world", [1, 2, 3])
-def test_every_image_is_evaluated_exactly_once_and_in_order(workers: int, world: int) -> None:
-    shares = [read_names(Memory(), rank=r, world=world, workers=workers) for r in range(world)]
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_every_image_is_evaluated_exactly_once_and_in_order(workers: int, processes: int) -> None:
+    shares = [
+        read_names(Memory(), rank=rank, processes=processes, workers=workers)
+        for rank in range(processes)
+    ]
     names = [Memory().name(index) for index in range(11)]
-    assert shares == [names[rank::world] for rank in range(world)]
+    assert shares == [names[rank::processes] for rank in range(processes)]
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -30,7 +30,7 @@ def test_contributions_are_what_a_network_without_the_rank_computes_otherwise() 
         core.rank_logits_r.copy_(torch.tensor([0.0, 3.0, 1.0]))
         model.classify.weight.normal_()
     image = torch.randint(0, 256, (1, 3, 64, 80), dtype=torch.uint8)
-    given = ranks.contributions(decompose(model, image))
+    given = ranks.measure_contributions(decompose(model, image))
     with torch.no_grad():
         whole = model.coarse(image)[0]
         plain = core.forward

@@ -15,7 +15,7 @@ from torch import Tensor
 from reconet.errors import CheckpointError
 from reconet.models.backbone import ResNet, Stem
 from reconet.models.segmenter import MEAN, STD
-from reconet.models.weights import IMAGENET, compare, load_backbone, read_tensors
+from reconet.models.weights import IMAGENET, compare_weights, load_backbone, read_tensors
 
 SHARED = Path(__file__).parents[3] / "shared"
 
@@ -177,7 +177,7 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path, value: float) -
 
 def test_a_comparison_with_another_network_accounts_for_every_key() -> None:
     own, given = small().state_dict(), ResNet("resnet34", width=0.125).state_dict()
-    report = compare(own, given)
+    report = compare_weights(own, given)
     assert set(report.unexpected) == given.keys() - own.keys()
     assert set(report.loaded) == own.keys()
     assert not report.missing + report.other_shape + report.ignored

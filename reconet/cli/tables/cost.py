@@ -9,7 +9,7 @@ from reconet.cost import Cost, ModelCost
 from reconet.cost.paper import Claim, HeadCost, PaperRow
 
 
-def model_table(title: str, cost: ModelCost) -> Table:
+def cost_table(title: str, cost: ModelCost) -> Table:
     names = {"core": "  of which core", "aux": "aux (training only)"}
     rows = [_cost_row(names.get(part.name, part.name), part) for part in cost.parts]
     rows.append(_cost_row("total in use", cost.total))
@@ -21,7 +21,7 @@ def model_table(title: str, cost: ModelCost) -> Table:
     return table
 
 
-def models_table(title: str, costs: dict[str, ModelCost]) -> Table:
+def cost_comparison_table(title: str, costs: dict[str, ModelCost]) -> Table:
     rows = [
         [*_cost_row(name, cost.total), f"{cost.peak_bytes / MIB:.1f}"]
         for name, cost in costs.items()

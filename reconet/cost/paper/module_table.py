@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from reconet.cost.paper.extra_modules import AdaptiveContexts, OneMap, bare_attention
-from reconet.cost.paper.table_row import FIT, PaperRow, make_row
+from reconet.cost.paper.table_row import FIT, PaperRow, make_paper_row
 from reconet.models.context.a2net import DoubleAttention
 from reconet.models.context.asymmetric import FusionBlock
 from reconet.models.context.ccnet import CrissCrossAttention
@@ -23,7 +23,7 @@ CHANNELS, SIDE, RANK = 512, 64, 64
 def module_rows() -> list[PaperRow]:
     """Count every module of the table."""
     x_bchw = torch.empty(1, CHANNELS, SIDE, SIDE)
-    row = partial(make_row, table="module", size=f"{CHANNELS}x{SIDE}x{SIDE}", inputs=x_bchw)
+    row = partial(make_paper_row, table="module", size=f"{CHANNELS}x{SIDE}x{SIDE}", inputs=x_bchw)
     return [
         row(
             method="Non-Local",

@@ -13,7 +13,7 @@ import torch
 
 from reconet.cost.counter import module_cost
 from reconet.cost.paper.extra_modules import HeadWithClassifier, SummedPSANet
-from reconet.cost.paper.table_row import PaperRow, make_row
+from reconet.cost.paper.table_row import PaperRow, make_paper_row
 from reconet.models.backbone import ResNet
 from reconet.models.context import CONTEXTS
 from reconet.models.context.base import ContextModule
@@ -33,7 +33,7 @@ class HeadCost:
 
 def network_rows() -> list[PaperRow]:
     """Count the backbone and every method of the table."""
-    row = partial(make_row, table="network")
+    row = partial(make_paper_row, table="network")
     at_512 = partial(row, size="2048x64x64", inputs=_features(512))
     at_513 = partial(row, size="2048x65x65", inputs=_features(513))
     return [

@@ -36,7 +36,7 @@ class PaperRow:
     note: str
 
 
-def make_row(
+def make_paper_row(
     *,
     table: Literal["module", "network"],
     method: str,

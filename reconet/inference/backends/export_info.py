@@ -46,10 +46,10 @@ class ExportInfo:
                 f"{source} was not written by `reconet export`: it does not say what network it is."
             )
         network = NetworkInfo.from_texts(texts, source)
-        return cls(network=network, **dict(check_texts(_Texts, texts, source)))
+        return cls(network=network, **dict(check_texts(_ExportTexts, texts, source)))
 
 
-class _Texts(BaseModel):
+class _ExportTexts(BaseModel):
     precision: Literal["fp32", "int8"]
     smallest: Annotated[int, Field(ge=1)]
     int8: Json[dict[str, Any]]

@@ -49,7 +49,7 @@ class FolderPlan:
     done: Record = field(repr=False)  # images that need not be predicted again
 
 
-def make_plan(
+def make_folder_plan(
     found: FoundImages,
     out: Path,
     source: Path,

@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from reconet.inference.folder.find import find_images
-from reconet.inference.folder.plan import FolderPlan, WantedOutputs, chunks_of_process, make_plan
+from reconet.inference.folder.plan import (
+    FolderPlan,
+    WantedOutputs,
+    chunks_of_process,
+    make_folder_plan,
+)
 from reconet.inference.folder.record import journal_path, read_record, source_key, write_record
 from reconet.inference.folder.worker import FolderWorker
 from reconet.inference.network import AUTO, open_network, precision_of
@@ -80,7 +85,7 @@ def predict_folder(
         predictor = _open_predictor(source, processes, change, memory, precision)
         plan = None
         if found is not None:
-            plan = make_plan(found, folder, source, predictor, wanted, overwrite)
+            plan = make_folder_plan(found, folder, source, predictor, wanted, overwrite)
         plan = processes.broadcast(plan)
         chunks = chunks_of_process(plan, processes, predictor.protocol.batch)
         progress = progress if processes.is_first else SILENT
