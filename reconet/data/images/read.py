@@ -141,7 +141,7 @@ def read_mat(path: Path, key: str) -> NDArray[Any]:
     except Exception as error:  # scipy raises nearly anything about bytes that it does not expect
         raise DataError(f"cannot read {path}: {_reason(error)}.") from error
     if key not in variables:
-        raise DataError(f"{path} holds no variable {key!r}: is it a label file of this dataset?")
+        raise DataError(f"{path} holds no variable {key!r}: is it a mask of this dataset?")
     return np.asarray(variables[key])
 
 
