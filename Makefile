@@ -73,6 +73,7 @@ bench: $(READY)
 
 docs: $(READY)
 	@$(BIN)/python -m tools.make_contexts
+	@$(BIN)/python -m tools.make_datasets
 	@$(BIN)/python -m tools.make_scale
 	@$(BIN)/python -m tools.make_tour
 

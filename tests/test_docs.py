@@ -18,6 +18,8 @@ from reconet.models.context import CONTEXTS
 from reconet.recipes import find_recipe
 from reconet.recipes.overrides import apply_overrides
 from tools.make_contexts import PAGE, needs, page
+from tools.make_datasets import PAGE as DATASETS_PAGE
+from tools.make_datasets import page as datasets_page
 from tools.make_scale import PAGE as SCALE_PAGE
 from tools.make_scale import page as scale_page
 from tools.make_tour import LINK
@@ -152,6 +154,10 @@ def test_files_that_docs_name_exist(page: Path) -> None:
 
 def test_the_table_of_contexts_is_what_the_code_says() -> None:
     assert PAGE.read_text() == page(), "run `make docs`"
+
+
+def test_the_table_of_datasets_is_what_the_code_says() -> None:
+    assert DATASETS_PAGE.read_text() == datasets_page(DATASETS_PAGE.read_text()), "run `make docs`"
 
 
 @pytest.mark.slow

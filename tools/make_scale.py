@@ -29,7 +29,6 @@ UTILISATION = 0.3
 COST_PER_HOUR = 2.0  # of one A100, in whatever currency
 KEPT = {1: 1.0, 8: 0.9, 64: 0.8}  # GPUs -> the share of their speed that communication leaves
 COCO_IMAGES = 90_000
-OWN_DATA = ("scenes", "folder")
 
 
 def tables() -> str:
@@ -43,8 +42,9 @@ def paper_table() -> str:
     ]
     for name, make in RECIPES.items():
         recipe = make()
-        if recipe.data.name in OWN_DATA:
-            continue
+        dataset = DATASETS[recipe.data.name]
+        if not (dataset.needs_root and dataset.info.classes):
+            continue  # generated images, or your own
         macs, seen = training_macs(recipe), images_seen(recipe)
         cells = [name, f"{macs / 1e9:.1f} G", f"{seen:,}", str(recipe.train.batch)]
         for gpus in KEPT:

@@ -53,6 +53,7 @@ class DatasetEntry:
     open: Callable[..., Dataset]  # (root, split), and the options as a third if there are any
     options: type[Settings] | None = None  # checks data.options
     prepare: Callable[[Path, Path | None], PreparePlan] | None = None  # (root, source)
+    converts: str = ""  # what `prepare` makes of which files
     needs_root: bool = True
     folder: str = ""  # under $RECONET_DATA; by default the name
     terms: str = ""  # of the training data, in a model card; by default the licence

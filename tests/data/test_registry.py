@@ -65,6 +65,7 @@ FIELDS = DatasetEntry(
     open=open_fields,
     options=FieldsOptions,
     prepare=plan_fields,
+    converts="nothing -> one mask",
     folder="farmland",
     absent_classes=("weed",),
     extra_scores={
@@ -124,6 +125,11 @@ def test_a_score_has_the_same_label_in_all_datasets() -> None:
         for key, score in entry.extra_scores.items()
     ]
     assert len(set(labels)) == len(dict(labels))
+
+
+@pytest.mark.parametrize("name", sorted(DATASETS))
+def test_a_conversion_says_what_it_converts(name: str) -> None:
+    assert bool(DATASETS[name].converts) == (DATASETS[name].prepare is not None)
 
 
 @pytest.mark.parametrize("name", sorted(DATASETS))

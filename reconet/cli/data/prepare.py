@@ -23,16 +23,13 @@ def prepare(
 ) -> None:
     """Convert the files of a dataset that needs it, once.
 
-    Run the command again to resume.
-
-    \b
-    voc12     SBD .mat files and VOC masks -> SegmentationClassAug and the trainaug list
-    pcontext  .mat files or the json of the detail API -> mask PNGs
-    coco      instances json -> mask PNGs with the classes of VOC
+    docs/datasets.md says which datasets need it, and what is made of which files. Run the command
+    again to resume.
 
     \b
     Examples:
       reconet data prepare voc12 --root /data/voc --source /data/benchmark_RELEASE
+      reconet data prepare pcontext --root /data/context
       reconet data prepare coco --root /data/coco --workers 8
     """
     from reconet.data import DATASETS, prepare_dataset

@@ -122,4 +122,5 @@ COCO = DatasetEntry(
     ),
     open=open_coco,
     prepare=plan_coco,
+    converts="instances json -> mask PNGs with the classes of VOC",
 )

@@ -162,6 +162,7 @@ def _finish(
 MIOU_59 = "mIoU, 59 classes (background not scored)"
 MIOU_59_OF_60 = "mIoU, 59 classes x 59/60 (the lineage's habit)"
 
+CONVERTS = ".mat files or the json of the detail API -> mask PNGs"
 PCONTEXT = DatasetEntry(
     info=DatasetInfo(
         name="pcontext",
@@ -183,6 +184,7 @@ PCONTEXT = DatasetEntry(
     ),
     open=open_pcontext,
     prepare=plan_pcontext,
+    converts=CONVERTS,
     extra_scores={
         "miou_60": ExtraScore("mIoU, 60 classes", lambda scores: scores.mean_iou),
         "miou_59": ExtraScore(MIOU_59, lambda scores: scores.mean_iou_without("background")),
@@ -202,6 +204,7 @@ PCONTEXT59 = DatasetEntry(
     ),
     open=open_pcontext59,
     prepare=plan_pcontext,
+    converts=CONVERTS,
     folder="pcontext",
     # A network that does not know background has no 60-class score.
     extra_scores={

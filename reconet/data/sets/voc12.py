@@ -175,6 +175,7 @@ VOC12 = DatasetEntry(
     ),
     open=open_voc12,
     prepare=plan_voc12,
+    converts="SBD .mat files and VOC masks -> SegmentationClassAug and the trainaug list",
     submission=SubmissionFormat(  # masks with VOC's colours
         path="results/VOC2012/Segmentation/comp6_{split}_cls/{name}.png",
         encode=lambda label_hw: mask_png(label_hw, MASK_PALETTE),
