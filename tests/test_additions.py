@@ -20,10 +20,11 @@ from torch import nn
 from reconet.cli import main
 from reconet.data import DATASETS
 from reconet.models.context import CONTEXTS
+from reconet.models.context.attention_maps import AttentionMaps, RecordedPass
 from reconet.models.context.base import ContextModule
 from reconet.models.features import Stages
 from tests.factories import smooth_image
-from tools import make_contexts
+from tools import make_contexts, make_datasets
 
 DOCS = Path(__file__).parent.parent / "docs"
 SMALL = (
@@ -114,11 +115,24 @@ def test_a_core_is_measured_beside_the_others(
 
 
 def test_explain_draws_attention_maps_and_says_so_where_there_are_none(
-    additions: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    additions: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     arguments = ["explain", str(additions / "run"), "val:0", f"--out={tmp_path / 'explain'}"]
     assert main(arguments) == 2
-    assert "mine" in capsys.readouterr().err
+    assert "context 'mine' has no attention to explain" in capsys.readouterr().err
+
+    def attention_maps(self: ContextModule, recorded: RecordedPass) -> AttentionMaps:
+        x_bchw = recorded.input_of(self.get_submodule("conv"))
+        return AttentionMaps("The mean of its input.", maps=(("input", x_bchw[0].mean(0)),))
+
+    with_maps = type("WithMaps", (CONTEXTS["mine"],), {"attention_maps": attention_maps})
+    monkeypatch.setitem(CONTEXTS, "mine", with_maps)
+    run(capsys, *arguments)
+    assert "The mean of its input." in (tmp_path / "explain" / "explain.html").read_text()
+    assert (tmp_path / "explain" / "figure.png").is_file()
 
 
 def test_export_writes_a_file_that_predicts_the_same(
@@ -140,6 +154,10 @@ def test_the_model_card_quotes_the_licence(
 ) -> None:
     run(capsys, "share", str(additions / "run"), f"--out={tmp_path / 'shared'}")
     assert "CC BY 4.0" in (tmp_path / "shared" / "README.md").read_text()
+
+
+def test_the_table_of_datasets_has_its_row(additions: Path) -> None:
+    assert "| `fields` | 4 | train 800, val 200 | - |" in make_datasets.table().splitlines()
 
 
 def test_the_table_of_contexts_has_its_row(additions: Path) -> None:
