@@ -129,10 +129,10 @@ class PillowCrops(torch_data.Dataset[tuple[Tensor, Tensor]]):
 
     def __getitem__(self, slot: Slot) -> tuple[Tensor, Tensor]:
         rng = random_stream(slot.step, slot.slot)
-        _, image_path, label_path = self.dataset.pairs[slot.image]
-        assert label_path is not None
+        _, image_path, mask_path = self.dataset.pairs[slot.image]
+        assert mask_path is not None
         image = Image.open(image_path).convert("RGB")
-        label: Image.Image = Image.open(label_path)
+        label: Image.Image = Image.open(mask_path)
         if rng.random() < 0.5:
             image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
             label = label.transpose(Image.Transpose.FLIP_LEFT_RIGHT)

@@ -80,7 +80,7 @@ def check_image(dataset: Dataset, index: int) -> ImageCheck:
         return ImageCheck({}, numbers, problem(text=str(error), values=dict(error.counts)))
     except DataError as error:
         return ImageCheck({}, {}, problem(text=str(error)))
-    if isinstance(dataset, FileDataset) and dataset.pairs[index].label is None:
+    if isinstance(dataset, FileDataset) and dataset.pairs[index].mask is None:
         return ImageCheck({}, {}, None)
     labels = _histogram(sample.label_hw)
     wrong = _wrong(sample, labels, len(dataset.info.classes))
@@ -112,7 +112,7 @@ def _histogram(label_hw: Label) -> dict[int, int]:
 
 def _numbers(dataset: Dataset, index: int) -> dict[int, int]:
     """Count the numbers in the mask file itself, if it is one."""
-    path = dataset.pairs[index].label if isinstance(dataset, FileDataset) else None
+    path = dataset.pairs[index].mask if isinstance(dataset, FileDataset) else None
     if path is None:
         return {}
     try:

@@ -30,7 +30,7 @@ class Pair(NamedTuple):
 
     name: str
     image: Path
-    label: Path | None
+    mask: Path | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,14 +78,14 @@ class FileDataset:
 
     def __getitem__(self, index: int) -> Sample:
         """Read a sample. Without a mask all its pixels are void."""
-        name, image_path, label_path = self.pairs[index]
+        name, image_path, mask_path = self.pairs[index]
         image_hwc = read_image(image_path)
-        if label_path is None:
+        if mask_path is None:
             return Sample(name, image_hwc, np.full(image_hwc.shape[:2], IGNORE, np.uint8))
-        label_hw = self.read_label(label_path)
+        label_hw = self.read_label(mask_path)
         if label_hw.shape != image_hwc.shape[:2]:
             raise DataError(
-                f"{label_path} is {_size(label_hw)} but its image {image_path} is "
+                f"{mask_path} is {_size(label_hw)} but its image {image_path} is "
                 f"{_size(image_hwc)}."
             )
         return Sample(name, image_hwc, label_hw)
@@ -93,7 +93,7 @@ class FileDataset:
 
 def has_labels(dataset: Dataset) -> bool:
     """Return whether there are labels to score against. Opens no files."""
-    return not isinstance(dataset, FileDataset) or any(p.label is not None for p in dataset.pairs)
+    return not isinstance(dataset, FileDataset) or any(p.mask is not None for p in dataset.pairs)
 
 
 def sample_evenly(dataset: Dataset, count: int) -> Iterator[Sample]:

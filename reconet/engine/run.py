@@ -191,13 +191,13 @@ class TrainingRun:
         self.clock, self.clock_step = now, step.done
         loss = self.log_state.loss_sum / self.log_state.loss_count
         self.log_state = replace(self.log_state, loss_sum=0.0, loss_count=0)
-        figures = {
+        values = {
             "loss": loss,
             "lr": step.lr,
             "images_per_second": round(speed, 2),
             "memory_mb": memory,
         }
-        self._write_figures("train", step.done, figures)
+        self._write_log("train", step.done, values)
         self.status = (
             f"step {step.done}: loss {loss:.3f}, lr {step.lr:.2g}, {speed:.1f} images/s, "
             f"{memory / 1e3:.1f} GB"
@@ -214,7 +214,7 @@ class TrainingRun:
         if not due or self.log_state.validated == step:
             return False
         try:
-            figures, iou_k = validate(
+            values, iou_k = validate(
                 self.state.best_model,
                 self.val_set,
                 self.recipe.data,
@@ -228,25 +228,25 @@ class TrainingRun:
             self._save()
             raise
         if self.seen_in_training:
-            figures["seen_in_training"] = True
+            values["seen_in_training"] = True
         iou = [round(value, 6) for value in iou_k.tolist()]
-        self._write_figures("val", step, {**figures, "iou": iou})
-        self.progress.note(f"step {step}: mIoU {100 * figures['miou']:.2f} %")
+        self._write_log("val", step, {**values, "iou": iou})
+        self.progress.note(f"step {step}: mIoU {100 * values['miou']:.2f} %")
         self.progress.status(self.status)
-        better = figures["miou"] > self.log_state.best_score
-        best_score = max(figures["miou"], self.log_state.best_score)
+        better = values["miou"] > self.log_state.best_score
+        best_score = max(values["miou"], self.log_state.best_score)
         self.log_state = replace(self.log_state, best_score=best_score, validated=step)
         if better or self.seen_in_training:
-            self.processes.run_on_first(lambda: self._save_best(figures))
+            self.processes.run_on_first(lambda: self._save_best(values))
         return False
 
-    def _save_best(self, figures: dict[str, float]) -> None:
+    def _save_best(self, values: dict[str, float]) -> None:
         info = NetworkInfo(
             recipe=self.recipe,
             classes=self.val_set.info.classes,
             palette=self.val_set.info.palette,
             step=self.state.step,
-            score=figures,
+            score=values,
         )
         save_trained(self.directory / BEST, TrainedNetwork(model=self.state.best_model, info=info))
 
@@ -254,11 +254,11 @@ class TrainingRun:
         path = self.directory / LAST
         self.processes.run_on_first(lambda: save_last(path, self.state, self.log_state))
 
-    def _write_figures(self, kind: str, step: int, figures: dict[str, Any]) -> None:
+    def _write_log(self, kind: str, step: int, values: dict[str, Any]) -> None:
         if self.log is None:
             return
-        self.log.write(kind=kind, step=step, **figures)
-        for name, value in figures.items():
+        self.log.write(kind=kind, step=step, **values)
+        for name, value in values.items():
             if isinstance(value, float):
                 self.events.add_scalar(f"{kind}/{name}", value, step)
 

@@ -1,9 +1,9 @@
 """Open and lock a run directory, and keep its log.
 
 recipe.json        the complete recipe
-log.jsonl          training figures and validations, one JSON object per line
+log.jsonl          values of the training and of validations, one JSON object per line
 starts.jsonl       one line per start of the training: its step and its machine
-events…            the figures of log.jsonl for TensorBoard
+events…            the values of log.jsonl for TensorBoard
 last.pt            the state that the training resumes from
 best.safetensors   the network with the best validation score
 predictions.png    some predictions of that network
@@ -94,9 +94,9 @@ class Log:
         kept = [line for line in read_log(directory) if line["step"] <= step]
         write_text(self._path, "".join(_text(line) for line in kept))
 
-    def write(self, **figures: Any) -> None:
+    def write(self, **values: Any) -> None:
         """Append one line."""
-        _append(self._path, figures)
+        _append(self._path, values)
 
 
 def append_start(directory: Path, step: int, processes: Processes) -> None:

@@ -19,7 +19,7 @@ from reconet.system.progress import Progress
 class Validation(NamedTuple):
     """The scores of one validation."""
 
-    figures: dict[str, float]
+    values: dict[str, float]  # by their names in the log
     iou_k: Tensor
 
 
@@ -50,14 +50,14 @@ def validate(
         )
     count_kk, info = confusion.count_kk, dataset.info
     processes.raise_together(None if count_kk.any() else no_labels_error(dataset))
-    figures = named_scores(count_kk, info.name, info.classes)
+    values = named_scores(count_kk, info.name, info.classes)
     liveness = mean_liveness(samples)
     if liveness is not None:
-        figures |= liveness._asdict()
+        values |= liveness._asdict()
     if confusion.skipped:
         progress.note(f"validation left out {confusion.skipped} images that cannot be read")
-        figures["skipped"] = confusion.skipped
-    return Validation(figures, benchmark_scores(count_kk, info.name, info.classes).iou_k)
+        values["skipped"] = confusion.skipped
+    return Validation(values, benchmark_scores(count_kk, info.name, info.classes).iou_k)
 
 
 class _StatusProgress:

@@ -1,7 +1,7 @@
 """Measure whether the attention of a RecoNet is alive.
 
 The mean of r products of three gates near one half cancels what each rank learns, and an attention
-that is the same everywhere does nothing. All figures are computed from the factors, by r-by-r
+that is the same everywhere does nothing. All measures are computed from the factors, by r-by-r
 matrices. The attention itself is never built.
 
 Dimensions: b batch, r rank, n the length of any axis.
@@ -39,30 +39,30 @@ def liveness(factors: Factors) -> Liveness:
 
 @contextmanager
 def record_liveness(context: ContextModule, passes: int = 8) -> Iterator[list[Liveness]]:
-    """Collect figures of the first few passes through a context, in a list.
+    """Collect the liveness of the first few passes through a context, in a list.
 
     The list stays empty for a context without a tensor reconstruction.
     """
-    figures: list[Liveness] = []
+    measured: list[Liveness] = []
 
     def record(core: nn.Module, args: tuple[Tensor], result: Tensor) -> None:
-        if len(figures) < passes and isinstance(core, TensorReconstruction):
-            figures.append(liveness(core.factors(args[0])))
+        if len(measured) < passes and isinstance(core, TensorReconstruction):
+            measured.append(liveness(core.factors(args[0])))
 
     if context.core is None:
-        yield figures
+        yield measured
         return
     hook = context.core.register_forward_hook(record)
     try:
-        yield figures
+        yield measured
     finally:
         hook.remove()
 
 
-def mean_liveness(figures: list[Liveness]) -> Liveness | None:
-    if not figures:
+def mean_liveness(measured: list[Liveness]) -> Liveness | None:
+    if not measured:
         return None
-    return Liveness(*(sum(column) / len(figures) for column in zip(*figures, strict=True)))
+    return Liveness(*(sum(column) / len(measured) for column in zip(*measured, strict=True)))
 
 
 def relative_spread(value_n: Tensor) -> Tensor:

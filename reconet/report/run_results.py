@@ -73,10 +73,10 @@ class RunResults:
         """Name the dataset and the validation split."""
         return f"{self.recipe.data.name} {self.recipe.data.val_split}"
 
-    def curve(self, kind: str, figure: str, factor: float = 1.0) -> list[Point]:
-        """Return a figure of the log by step, from lines of one kind."""
+    def curve(self, kind: str, value: str, factor: float = 1.0) -> list[Point]:
+        """Return a value of the log by step, from lines of one kind."""
         lines = [line for line in self.log if line["kind"] == kind]
-        return [(line["step"], factor * line[figure]) for line in lines if _is_number(line, figure)]
+        return [(line["step"], factor * line[value]) for line in lines if _is_number(line, value)]
 
     def best(self) -> Mapping[str, Any] | None:
         """Return the line of the validation with the highest mIoU."""
@@ -191,8 +191,8 @@ def describe_settings(recipe: Recipe) -> list[Setting]:
     return result
 
 
-def _is_number(line: Mapping[str, Any], figure: str) -> bool:
-    return isinstance(line.get(figure), int | float)
+def _is_number(line: Mapping[str, Any], name: str) -> bool:
+    return isinstance(line.get(name), int | float)
 
 
 def _text(value: object) -> str:

@@ -27,11 +27,11 @@ MACHINE = ("processes", "reconet", "torch", "processor", "GPU", "system")  # key
 
 
 class Curve(NamedTuple):
-    """A figure of the log that is drawn as a curve."""
+    """A value of the log that is drawn as a curve."""
 
     title: str
     kind: str  # of the line in the log
-    figure: str
+    value: str
     about: str = ""
     low: float | None = 0.0  # where the axis begins; None: near the lowest value
     percent: bool = False
@@ -66,12 +66,12 @@ CURVES = (
 
 
 def curves(runs: Sequence[RunResults]) -> Markup:
-    """Draw one chart for each figure that any run has logged, with all runs in it."""
+    """Draw one chart for each value that any run has logged, with all runs in it."""
     charts = []
     for curve in CURVES:
         factor, unit = (100.0, " %") if curve.percent else (1.0, "")
         series = [
-            Series(run.name, run.curve(curve.kind, curve.figure, factor), number)
+            Series(run.name, run.curve(curve.kind, curve.value, factor), number)
             for number, run in enumerate(runs)
         ]
         if any(one.points for one in series):

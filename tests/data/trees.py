@@ -84,8 +84,8 @@ def opened(trees: Path, name: str, split: str) -> Dataset:
 def first_file(dataset: Dataset) -> Path:
     """Return the first mask of a dataset."""
     assert isinstance(dataset, FileDataset)
-    assert dataset.pairs[0].label is not None
-    return dataset.pairs[0].label
+    assert dataset.pairs[0].mask is not None
+    return dataset.pairs[0].mask
 
 
 def save_jpeg(path: Path, grey: bool = False) -> None:
