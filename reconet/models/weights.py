@@ -49,7 +49,7 @@ class LoadReport:
 def load_backbone(net: ResNet, source: str) -> LoadReport:
     """Load weights into `net`, completely or not at all."""
     path = _find(net, source)
-    state = _clean(read_tensors(path))
+    state = {key.removeprefix("module."): value for key, value in read_tensors(path).items()}
     report = compare_weights(net.state_dict(), state)
     if not report.fits:
         raise CheckpointError(f"{source} does not fit {net.name}: {_explain(report, net, state)}.")
@@ -124,10 +124,6 @@ def _is_number(value: Tensor) -> bool:
     if value.is_floating_point():
         return value.device.type != "meta" and bool(value.isfinite().all())
     return value.ndim == 0 and not value.is_complex()
-
-
-def _clean(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {key.removeprefix("module."): value for key, value in state.items()}
 
 
 def _explain(report: LoadReport, net: ResNet, state: Mapping[str, Tensor]) -> str:

@@ -10,6 +10,7 @@ from reconet.models.attention import Attention
 from reconet.models.context.reconet import TensorReconstruction
 from reconet.models.features import FeatureSpec
 from reconet.models.segmenter import create_model
+from tests.factories import tiny_model
 
 
 def test_parameters_of_the_head_are_those_of_its_layers() -> None:
@@ -23,7 +24,7 @@ def test_parameters_of_the_head_are_those_of_its_layers() -> None:
 
 
 def test_model_cost_counts_every_convolution_once() -> None:
-    model = create_model("fcn", backbone="resnet18", width=0.125, num_classes=3, crop=64)
+    model = tiny_model("fcn", crop=(64, 64))
     by_hand = 0
     hooks = []
 
@@ -45,7 +46,7 @@ def test_model_cost_counts_every_convolution_once() -> None:
 
 
 def test_training_keeps_more_than_its_parts_the_loss_included() -> None:
-    model = create_model("fcn", backbone="resnet18", width=0.125, num_classes=3, crop=64)
+    model = tiny_model("fcn", crop=(64, 64))
     cost = model_cost(model, (64, 64))
     parts = {part.name: part.saved_bytes for part in cost.parts}
     logits_bytes = 4 * 3 * 64 * 64
@@ -63,13 +64,13 @@ def test_gradients_can_be_left_out_of_the_peak() -> None:
 
 
 def test_too_small_an_input_is_refused() -> None:
-    model = create_model("fcn", backbone="resnet18", width=0.125, num_classes=3, crop=64)
+    model = tiny_model("fcn", crop=(64, 64))
     with pytest.raises(RecipeError, match="at least 33 x 33"):
         model_cost(model, (8, 64))
 
 
 def test_cost_leaves_the_model_as_it_was() -> None:
-    model = create_model("plain", backbone="resnet18", width=0.125, num_classes=3, crop=64).eval()
+    model = tiny_model("plain", crop=(64, 64)).eval()
     model_cost(model, (64, 64))
     assert not model.training
     assert next(model.parameters()).device.type == "cpu"

@@ -16,7 +16,7 @@ from reconet.bench.evaluate import windows
 from reconet.data.transforms import MEAN_COLOUR
 from reconet.inference.protocol import WHOLE, Protocol, window_grid
 from reconet.inference.windows import predict_labels, predict_probabilities, probability_bands
-from reconet.models.segmenter import create_model
+from tests.factories import tiny_model
 
 SIDE = st.integers(1, 40)
 MULTI = Protocol(base_size=40, crop=(24, 16), scales=(0.4, 1.0, 1.7), flip=True)
@@ -63,7 +63,7 @@ def test_windows_of_a_pixelwise_function_equal_the_whole_image(size: tuple[int, 
 
 
 def test_a_whole_image_is_what_the_network_says_of_it() -> None:
-    model = create_model("reconet", backbone="resnet18", width=0.125, num_classes=3, crop=64).eval()
+    model = tiny_model(crop=(64, 64)).eval()
     image_hwc = image(45, 71)
     with torch.no_grad():
         expected_bkhw = model(image_hwc.permute(2, 0, 1)[None]).main_bkhw.softmax(1)

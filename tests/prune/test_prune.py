@@ -14,7 +14,7 @@ from reconet.system.run_files import BEST
 from tests.factories import tiny_network, tiny_recipe, write_run
 
 
-def make_run(directory: Path, *settings: str) -> Path:
+def write_tiny_run(directory: Path, *settings: str) -> Path:
     return write_run(directory, tiny_network(tiny_recipe(*settings)))
 
 
@@ -35,7 +35,7 @@ def test_a_time_that_may_be_noise_is_marked(
 def test_all_folders_are_looked_at_before_anything_is_computed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run, out = make_run(tmp_path / "run"), tmp_path / "cut"
+    run, out = write_tiny_run(tmp_path / "run"), tmp_path / "cut"
     for name in ("rank1", "rank2"):
         (out / name).mkdir(parents=True)
         (out / name / "mine.txt").touch()
@@ -51,7 +51,7 @@ def test_all_folders_are_looked_at_before_anything_is_computed(
 
 
 def test_a_folder_of_a_former_pruning_is_written_again_unless_trained_in(tmp_path: Path) -> None:
-    run, out = make_run(tmp_path / "run"), tmp_path / "cut"
+    run, out = write_tiny_run(tmp_path / "run"), tmp_path / "cut"
     options = ["--images", "1", "--out", str(out)]
     assert main(["prune", str(run), "--rank", "2,1", *options]) == 0
     (out / "rank2" / BEST).unlink()
@@ -64,7 +64,7 @@ def test_a_folder_of_a_former_pruning_is_written_again_unless_trained_in(tmp_pat
 def test_the_verb_writes_a_network_that_other_verbs_take(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run, out = make_run(tmp_path / "run"), tmp_path / "small"
+    run, out = write_tiny_run(tmp_path / "run"), tmp_path / "small"
     options = ["--rank", "2", "--images", "3", "--out", str(out), "--json"]
     assert main(["prune", str(run), *options]) == 0
     values = json.loads(capsys.readouterr().out)
@@ -86,7 +86,7 @@ def test_the_verb_writes_a_network_that_other_verbs_take(
 
 
 def test_a_pruned_network_can_be_trained_further(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run")
+    run = write_tiny_run(tmp_path / "run")
     options = ["--rank", "3,2", "--images", "1", "--out", str(tmp_path / "cut")]
     assert main(["prune", str(run), *options]) == 0
     recipe = str(tmp_path / "cut" / "rank2" / "recipe.json")
@@ -117,7 +117,7 @@ def test_mistakes_are_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    run = make_run(tmp_path / "run", *settings)
+    run = write_tiny_run(tmp_path / "run", *settings)
     monkeypatch.chdir(tmp_path)
     assert main(["prune", str(run), *options]) == 2
     error = capsys.readouterr().err
