@@ -24,6 +24,7 @@ def list_(as_json: JsonOption = False) -> None:
             "licence": info.licence,
             "source": info.source,
             "layout": list(info.layout),
+            "notes": list(info.notes),
             "prepare": DATASETS[name].prepare is not None,
         }
         for name, info in infos.items()
