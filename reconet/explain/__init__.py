@@ -3,7 +3,7 @@
 explain.py           the whole: explain_image() writes the files
 source.py            find the image: a file, or one of the dataset with its labels
 explained_image.py   the image with labels and prediction
-ranks.py             what each rank of a RecoNet is and does, in numbers
+ranks.py             what each rank of a context is and does, in numbers
 attention.py         the attention that other contexts show
 draw.py              figures: values in, PNG out
 page.py              the page: values in, markup out

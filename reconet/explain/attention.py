@@ -32,10 +32,15 @@ def attention_maps(
             hook.remove()
     maps = context.attention_maps(RecordedPass(inputs, point, classes))
     if maps is None:
-        able = ", ".join(["reconet", *(key for key, kind in CONTEXTS.items() if shows_maps(kind))])
-        raise RecipeError(f"context {name!r} has no attention to explain; these have: {able}.")
+        able = [key for test in (has_ranks, shows_maps) for key in CONTEXTS if test(CONTEXTS[key])]
+        names = ", ".join(able)
+        raise RecipeError(f"context {name!r} has no attention to explain; these have: {names}.")
     return maps
 
 
 def shows_maps(context: type[ContextModule]) -> bool:
     return context.attention_maps is not ContextModule.attention_maps
+
+
+def has_ranks(context: type[ContextModule]) -> bool:
+    return context.low_rank_head is not ContextModule.low_rank_head

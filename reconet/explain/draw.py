@@ -89,39 +89,51 @@ def _draw(axes: Axes, panel: Panel, shape: tuple[int, int]) -> None:
 
 
 def fragments(analysis: RankAnalysis) -> bytes:
-    """Plot v_c, v_h and v_w: those of the shown ranks as curves, those of all ranks as rows."""
-    figure = Figure(figsize=(12, 6), dpi=110, layout="constrained")
-    all_axes = figure.subplots(2, 3, height_ratios=(1, 1.3))
-    names = (
-        "channels: v_c (above: sorted)",
-        "rows, top to bottom: v_h",
-        "columns, left to right: v_w",
-    )
-    image = None
-    for column, (name, gate_brn) in enumerate(zip(names, analysis.factors[1:], strict=True)):
-        gate_rn = gate_brn[0].cpu().numpy()
+    """Plot the factors along each axis: of the shown ranks as curves, of all ranks as rows."""
+    plots = _factor_plots(analysis)
+    figure = Figure(figsize=(4 * len(plots), 6), dpi=110, layout="constrained")
+    all_axes = figure.subplots(2, len(plots), height_ratios=(1, 1.3))
+    shared = all(top == 1 for *_, top in plots)
+    for column, (name, factor_rn, top) in enumerate(plots):
         above, below = all_axes[0, column], all_axes[1, column]
         # Channels have no order of their own: sorted, their curves can be told apart.
-        curve_rn = -np.sort(-gate_rn, axis=1) if column == 0 else gate_rn
+        curve_rn = -np.sort(-factor_rn, axis=1) if column == 0 else factor_rn
         for number, one in enumerate(analysis.shown[:MOST_LINES]):
             above.plot(curve_rn[one.rank], color=COLOURS[number], lw=1.2, label=f"rank {one.rank}")
-        above.set(title=name, ylim=(0, 1), xlim=(0, max(1, gate_rn.shape[1] - 1)))
+        above.set(title=name, ylim=(0, top), xlim=(0, max(1, factor_rn.shape[1] - 1)))
         above.grid(alpha=0.25)
         image = below.imshow(
-            gate_rn, cmap=GATES, vmin=0, vmax=1, aspect="auto", interpolation="nearest"
+            factor_rn, cmap=GATES, vmin=0, vmax=top, aspect="auto", interpolation="nearest"
         )
+        if not shared:
+            figure.colorbar(image, ax=below, location="bottom")
         below.set_ylabel("rank")
         below.yaxis.set_major_locator(MaxNLocator(integer=True))
         for axes in (above, below):
             _integer_ticks(axes)
     all_axes[0, 0].legend(fontsize=7, ncols=2)
-    assert image is not None
-    figure.colorbar(image, ax=all_axes[1, :], label="gate, 0 to 1", shrink=0.9)
+    if shared:
+        figure.colorbar(image, ax=all_axes[1, :], label="gate, 0 to 1", shrink=0.9)
     return _png(figure)
 
 
+def _factor_plots(analysis: RankAnalysis) -> list[tuple[str, NDArray[np.float32], float]]:
+    """Return title, factor_rn and largest value of each axis. Gates go to 1, others to their own.
+
+    Where ranks choose what they look at, the masks by which they gather follow.
+    """
+    factors = [factor_brn[0].cpu().numpy() for factor_brn in analysis.factors[1:]]
+    names = list(analysis.words.curves)
+    tops = [1.0 if factor_rn.max() <= 1 else float(factor_rn.max()) for factor_rn in factors]
+    if analysis.gather is not None:
+        factors += [mask_brn[0].cpu().numpy() for mask_brn in analysis.gather]
+        names += ["rows: gather (sums to 1)", "columns: gather (sums to 1)"]
+        tops += [1.1 * float(factor_rn.max()) for factor_rn in factors[-2:]]
+    return list(zip(names, factors, tops, strict=True))
+
+
 def spectrum(analysis: RankAnalysis) -> bytes:
-    """Plot lambda, what the ranks carry together, and the singular values of the attention."""
+    """Plot lambda, what the ranks carry together, and the singular values of the tensor."""
     figure = Figure(figsize=(12, 3.4), dpi=110, layout="constrained")
     left, middle, right = figure.subplots(1, 3)
     weight_r = analysis.factors.weight_r.sort(descending=True).values.cpu().numpy()
@@ -131,7 +143,7 @@ def spectrum(analysis: RankAnalysis) -> bytes:
     singular_r = (analysis.singular_r / analysis.singular_r[0]).cpu().numpy()
     shown_r = np.maximum(singular_r, 1e-8)
     right.semilogy(range(1, rank + 1), shown_r, ".-", color=COLOURS[0], ms=4, lw=0.8)
-    right.set(title="singular values of A over the first", xlabel="number")
+    right.set(title=f"singular values of {analysis.words.symbol} over the first", xlabel="number")
     right.grid(alpha=0.25)
     for axes in (left, middle, right):
         _integer_ticks(axes)
@@ -141,7 +153,8 @@ def spectrum(analysis: RankAnalysis) -> bytes:
 def _deviation(axes: Axes, weight_r: NDArray[np.float32]) -> None:
     # Not from zero: lambda differs little between ranks, and all bars would look equal.
     mean = weight_r.mean()
-    percent_r = 100 * (weight_r / mean - 1)
+    # In parts of the mean size: weights of both signs may have a mean of zero.
+    percent_r = 100 * (weight_r - mean) / np.abs(weight_r).mean()
     axes.bar(range(1, len(weight_r) + 1), percent_r, color=COLOURS[0], width=0.85)
     axes.axhline(0, color=COLOURS[1], lw=1, label=f"mean {mean:.4g}")
     most = 1.15 * max(float(np.abs(percent_r).max()), 1e-3)
@@ -159,7 +172,8 @@ def _cumulative(axes: Axes, analysis: RankAnalysis) -> None:
         axes.plot(percent, color=COLOURS[number], ls="-" if number == 0 else "--", label=name)
     for share in SHARES:
         axes.axhline(100 * share, color="gray", lw=0.7, ls=":")
-    axes.set(title="attention carried by the largest ranks, %", xlabel="ranks", ylim=(0, 105))
+    axes.set(title=f"{analysis.words.name} carried by the largest ranks, %")
+    axes.set(xlabel="ranks", ylim=(0, 105))
     axes.legend(fontsize=8, loc="lower right")
     axes.grid(alpha=0.25)
 

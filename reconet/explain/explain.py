@@ -23,7 +23,6 @@ from reconet.explain.ranks import (
 from reconet.explain.source import SourceImage, find_image, folder_name
 from reconet.inference.windows import whole_image
 from reconet.models.context.attention_maps import Point
-from reconet.models.context.reconet import RecoNet
 from reconet.models.decompose import decompose
 from reconet.models.layers import resize
 from reconet.models.trained import TrainedNetwork, load_trained
@@ -78,7 +77,7 @@ def explain_image(
         check_output_folder(out, lambda folder: (folder / PAGE).is_file())
     trained = load_trained(run)
     context = trained.info.recipe.model.context
-    has_ranks = isinstance(trained.model.context, RecoNet)
+    has_ranks = trained.model.context.low_rank_head() is not None
     _check_options(context, has_ranks, ranks, point)
     source = find_image(image, trained.info.recipe, trained.info.classes, root)
     explained = _predict(trained, source, pick_device(device))
@@ -107,12 +106,14 @@ def _check_options(context: str, has_ranks: bool, ranks: str | None, point: Poin
             f"--point is for contexts that compare positions; {context} has ranks (--ranks)."
         )
     if not has_ranks and ranks is not None:
-        raise RecipeError(f"--ranks is for reconet; a network with context {context} has none.")
+        raise RecipeError(
+            f"--ranks is for contexts with ranks; this network, with context {context}, has none."
+        )
 
 
 def _predict(trained: TrainedNetwork, source: SourceImage, device: torch.device) -> ExplainedImage:
     model = trained.model.to(device)
-    input_bchw = whole_image(source.image_hwc, trained.info.recipe).to(device)
+    input_bchw = whole_image(source.image_hwc, trained.info.recipe.data.base_size).to(device)
     size = (source.image_hwc.shape[0], source.image_hwc.shape[1])
     with torch.no_grad():
         label_hw = resize(model.coarse(input_bchw), size).argmax(1)[0].byte().cpu().numpy()
@@ -141,20 +142,24 @@ def _explain_ranks(explained: ExplainedImage, ranks: str) -> Content:
 
 
 def _rank_panels(explained: ExplainedImage, analysis: RankAnalysis) -> list[list[Panel | None]]:
-    """Arrange two rows for every few ranks: A_i * X, and A_i below it, with the image at left."""
+    """Arrange two rows for every few ranks, with the image at left.
+
+    Above is where the rank looked, or A_i * X if it looks everywhere. Below is A_i or Y_i.
+    """
+    words = analysis.words
     labels = label_panels(explained)
     image = Panel("image", explained.source.image_hwc)
     mean_x = Panel("X, mean over channels", analysis.mean_x_hw)
-    attention = Panel("A, mean over channels", analysis.mean_attention_hw)
+    tensor = Panel(f"{words.symbol}, mean over channels", analysis.mean_tensor_hw)
     rows: list[list[Panel | None]] = []
     step = ranks_per_row(len(analysis.shown))
     for start in range(0, len(analysis.shown), step):
         some = analysis.shown[start : start + step]
         left: list[list[Panel | None]] = [[None, None], [None, None]]
         if start == 0:
-            left = [[image, labels[0]], [mean_x, labels[1] if len(labels) > 1 else attention]]
-        above = [Panel(f"A_{one.rank} * X", one.heat_hw) for one in some]
-        below = [Panel(f"A_{one.rank}", one.attention_hw) for one in some]
+            left = [[image, labels[0]], [mean_x, labels[1] if len(labels) > 1 else tensor]]
+        above = [Panel(words.above.format(one.rank), one.upper_hw()) for one in some]
+        below = [Panel(words.below.format(one.rank), one.tensor_hw) for one in some]
         rows += [[*left[0], *above], [*left[1], *below]]
     return rows
 

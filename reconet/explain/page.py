@@ -16,12 +16,13 @@ from reconet.report.html import (
 )
 
 STRONGEST = 12  # contributions in the table
-CONSTANT = 0.1  # spread of the attention below which the page calls it nearly constant
+CONSTANT = 0.1  # spread of the tensor below which the page calls it nearly constant
 UNIFORM = 0.01  # spread of lambda below which the page calls it nearly uniform
+EVERYWHERE = 0.9  # part of the image above which a rank looks at nearly all of it
 MEANINGS = {
-    "norm": "ranks, largest first, by the sum of their norms |A_i|",
-    "energy": "ranks, largest first, by the sum of their squares |A_i|²",
-    "singular": "patterns of the best approximation of A (along channels), by |A|²",
+    "norm": "ranks, largest first, by the sum of their norms |{0}_i|",
+    "energy": "ranks, largest first, by the sum of their squares |{0}_i|²",
+    "singular": "patterns of the best approximation of {0} (along channels), by |{0}|²",
 }
 
 
@@ -42,20 +43,15 @@ def about_ranks(
     analysis: RankAnalysis, classes: Sequence[str], figures: dict[str, bytes]
 ) -> list[Markup]:
     """Write the parts of the page about a network with ranks. `figures` are by file name."""
+    words = analysis.words
     return [
         *nearly_constant(analysis),
         _tiles(analysis),
         section(
-            "Sub-attention",
-            tag(
-                "p",
-                "Above, each map is the mean over channels of A_i * X: what rank i alone would let "
-                "through of the features X. Below it is A_i by itself, the mean over channels, "
-                "which is an outer product of one column and one row. Each map has its own "
-                "colours; its range stands over it.",
-            ),
+            words.title,
+            tag("p", words.about),
             image(figures["figure.png"], "image, labels and the maps of some ranks"),
-            _shown(analysis),
+            _shown(analysis, classes),
         ),
         section(
             "Spectrum",
@@ -63,13 +59,9 @@ def about_ranks(
             _carried(analysis),
         ),
         section(
-            "Fragments",
-            tag(
-                "p",
-                "The gates that the outer products are made of: curves of the shown ranks, and "
-                "below them every rank as one row.",
-            ),
-            image(figures["fragments.png"], "gates for channels, rows and columns"),
+            words.curves_title,
+            tag("p", words.curves_about),
+            image(figures["fragments.png"], "factors along channels, rows and columns"),
         ),
         section(
             "What each rank does for each class",
@@ -86,21 +78,28 @@ def about_ranks(
 
 
 def nearly_constant(analysis: RankAnalysis) -> list[Markup]:
-    """Say so where the attention or lambda hardly varies."""
+    """Say so where the tensor or lambda hardly varies, or ranks are silent or look everywhere."""
     spread, lambdas = analysis.liveness.attention_spread, analysis.liveness.lambda_spread
     notes = []
     if spread < CONSTANT:
-        mean = analysis.mean_attention_hw.mean().item()
+        mean, words = analysis.mean_tensor_hw.mean().item(), analysis.words
         notes.append(
-            f"The attention as a whole is nearly constant here: it varies by {100 * spread:.1f} % "
-            f"around its mean of {mean:.3g}, so that A * X is nearly X, made smaller. Single ranks "
-            "may vary more, but cancel in the sum. Where a map below resembles X (see its "
-            "likeness), the pattern is X's own brightness and not the rank's choice."
+            f"The {words.name} as a whole is nearly constant here: it varies by "
+            f"{100 * spread:.1f} % around its mean of {mean:.3g}, {words.if_constant}"
         )
     if lambdas < UNIFORM and len(analysis.norm_r) > 1:
         notes.append(
             f"Lambda is nearly uniform: it varies by {100 * lambdas:.2g} %. The ranks of largest "
             "lambda hardly stand out. Any others could be shown as well (--ranks)."
+        )
+    silent = int((analysis.norm_r == 0).sum())
+    if silent:
+        notes.append(f"{silent} of {len(analysis.norm_r)} ranks add nothing to this image.")
+    looked_r = analysis.looked_at()
+    if looked_r is not None and looked_r.min() > EVERYWHERE:
+        notes.append(
+            "All ranks look at nearly the whole image, as global pooling does: the masks that "
+            f"gather cover {100 * looked_r.min().item():.0f} % of it or more."
         )
     return [note(text) for text in notes]
 
@@ -109,36 +108,53 @@ def _tiles(analysis: RankAnalysis) -> Markup:
     alive = analysis.liveness
     figures = [
         (str(len(analysis.norm_r)), "ranks"),
-        (f"{100 * alive.attention_spread:.1f} %", "spread of the attention around its mean"),
-        (f"{alive.effective_rank:.2f}", "effective rank of the attention"),
+        (
+            f"{100 * alive.attention_spread:.1f} %",
+            f"spread of the {analysis.words.name} around its mean",
+        ),
+        (f"{alive.effective_rank:.2f}", f"effective rank of the {analysis.words.name}"),
         (f"{100 * alive.lambda_spread:.2g} %", "spread of lambda around its mean"),
     ]
     return tiles(figures)
 
 
-def _shown(analysis: RankAnalysis) -> Markup:
-    rows = [
-        (
-            f"rank {one.rank}",
-            f"{one.weight:.4g}",
-            f"{100 * one.share:.2f} %",
-            "{:.3g} to {:.3g}".format(*value_range(one.heat_hw)),
-            "{:.3g} to {:.3g}".format(*value_range(one.attention_hw)),
-            f"{one.likeness:.2f}",
-        )
-        for one in analysis.shown
-    ]
-    head = ("shown", "lambda", "of the norms", "A_i * X", "A_i", "likeness to X")
-    return table(head, rows, caption="The ranks shown; likeness is the correlation with X's mean")
+def _shown(analysis: RankAnalysis, classes: Sequence[str]) -> Markup:
+    words, looked_r = analysis.words, analysis.looked_at()
+    rows = []
+    for one in analysis.shown:
+        logit_k = analysis.contributions.logit_rk[one.rank]
+        row = {
+            "shown": f"rank {one.rank}",
+            "lambda": f"{one.weight:.4g}",
+            "of the norms": f"{100 * one.share:.2f} %",
+            words.above.format("i"): "{:.3g} to {:.3g}".format(*value_range(one.upper_hw())),
+            words.below.format("i"): "{:.3g} to {:.3g}".format(*value_range(one.tensor_hw)),
+            "likeness to X": f"{one.likeness:.2f}",
+        }
+        if looked_r is not None:
+            row["of the image"] = f"{100 * looked_r[one.rank].item():.0f} %"
+        row["for"] = classes[int(logit_k.argmax())]
+        row["against"] = classes[int(logit_k.argmin())]
+        row["channels"] = ", ".join(map(str, one.channels))
+        rows.append(row)
+    caption = "The ranks shown; likeness is the correlation with X's mean"
+    if looked_r is not None:
+        caption += "; of the image: the part that the rank looks at"
+    caption += "; for and against: the classes whose score it raises and lowers most"
+    return table(tuple(rows[0]), [tuple(row.values()) for row in rows], caption=caption)
 
 
 def _carried(analysis: RankAnalysis) -> Markup:
     rows = [
-        (name, *(str(count) for count in counts.values()), MEANINGS[name])
+        (
+            name,
+            *(str(count) for count in counts.values()),
+            MEANINGS[name].format(analysis.words.symbol),
+        )
         for name, counts in analysis.carried().items()
     ]
     head = ("measure", *(f"{100 * share:g} %" for share in SHARES), "what is counted")
-    return table(head, rows, caption="How many carry most of the attention")
+    return table(head, rows, caption=f"How many carry most of the {analysis.words.name}")
 
 
 def _strongest(analysis: RankAnalysis, classes: Sequence[str]) -> Markup:

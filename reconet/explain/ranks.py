@@ -1,14 +1,15 @@
 """Measure what each rank is and does.
 
-How much of the attention a rank carries is the size of its rank-one tensor,
-|A_i| = lambda_i |c_i| |h_i| |w_i| (Frobenius). "n ranks carry 90 %" has three meanings, and all
+T is the tensor of the context: the attention A of reconet, the reconstructed context Y of
+reconet_plus. How much of it a rank carries is the size of its rank-one tensor,
+|T_i| = |lambda_i| |c_i| |h_i| |w_i| (Frobenius). "n ranks carry 90 %" has three meanings, and all
 three are given:
 
-    norm      fewest ranks whose |A_i| sum to 90 % of the sum of all
-    energy    the same with squares, |A_i|^2, where large ranks count for more
-    singular  fewest rank-one terms of the *best* approximation of A, unfolded along its channels,
-              that hold 90 % of |A|^2: how many patterns there are at all. The ranks are not
-              orthogonal (all gates are positive), so this is often 1 where the others are many.
+    norm      fewest ranks whose |T_i| sum to 90 % of the sum of all
+    energy    the same with squares, |T_i|^2, where large ranks count for more
+    singular  fewest rank-one terms of the *best* approximation of T, unfolded along its channels,
+              that hold 90 % of |T|^2: how many patterns there are at all. The ranks are not
+              orthogonal (no factor is negative), so this is often 1 where the others are many.
 
 Dimensions: r rank, k classes, h rows, w columns, n anything.
 """
@@ -20,11 +21,12 @@ import torch
 from torch import Tensor
 
 from reconet.errors import RecipeError
-from reconet.models.context.reconet import Factors
+from reconet.models.context.low_rank import Factors, GatherMasks, RankWords
 from reconet.models.decompose import Decomposition
 from reconet.models.liveness import Liveness, liveness, singular_values
 
 SHARES = (0.9, 0.99)
+CHANNELS = 3  # the strongest channels of a rank that are named
 
 
 class Contributions(NamedTuple):
@@ -42,26 +44,34 @@ class RankMaps(NamedTuple):
     rank: int
     weight: float  # lambda
     share: float  # of the sum of norms
-    heat_hw: Tensor  # mean over channels of A_i * X
-    attention_hw: Tensor  # mean over channels of A_i
+    heat_hw: Tensor  # mean over channels of what the rank adds: A_i * X, or Y_i
+    tensor_hw: Tensor  # mean over channels of A_i or Y_i
+    gather_hw: Tensor | None  # where the rank looked, if ranks choose that
+    channels: tuple[int, ...]  # largest of its factor along channels
     likeness: float  # correlation of the heat with the mean of X itself; 1: the map is X again
+
+    def upper_hw(self) -> Tensor:
+        """Return the map to show first: where the rank looked, or what it lets through."""
+        return self.heat_hw if self.gather_hw is None else self.gather_hw
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RankAnalysis:
     """All that is measured of the ranks of one image."""
 
+    words: RankWords
     factors: Factors
+    gather: GatherMasks | None
     norm_r: Tensor
     singular_r: Tensor
     liveness: Liveness
     mean_x_hw: Tensor
-    mean_attention_hw: Tensor
+    mean_tensor_hw: Tensor
     contributions: Contributions
     shown: tuple[RankMaps, ...]
 
     def carried(self) -> dict[str, dict[str, int]]:
-        """Count the ranks that carry 90 and 99 % of the attention, by three measures."""
+        """Count the ranks that carry 90 and 99 % of the tensor, by three measures."""
         sizes = {
             "norm": self.norm_r,
             "energy": self.norm_r.square(),
@@ -72,9 +82,13 @@ class RankAnalysis:
             for name, size_r in sizes.items()
         }
 
+    def looked_at(self) -> Tensor | None:
+        """Compute what part of the image each rank looks at, part_r; 1: all places alike."""
+        return None if self.gather is None else gathered_part(self.gather)
+
     def as_dict(self, classes: tuple[str, ...]) -> dict[str, Any]:
         """Return plain values for JSON. Of the maps only their ranges."""
-        given = self.contributions
+        given, looked_r = self.contributions, self.looked_at()
         return {
             "rank": len(self.norm_r),
             "liveness": self.liveness._asdict(),
@@ -88,8 +102,10 @@ class RankAnalysis:
                     "lambda": one.weight,
                     "share_of_norms": one.share,
                     "heat_range": value_range(one.heat_hw),
-                    "attention_range": value_range(one.attention_hw),
+                    "attention_range": value_range(one.tensor_hw),
                     "likeness_to_x": one.likeness,
+                    "looks_at": None if looked_r is None else looked_r[one.rank].item(),
+                    "strongest_channels": list(one.channels),
                 }
                 for one in self.shown
             ],
@@ -107,6 +123,7 @@ def measure_ranks(parts: Decomposition, shown: tuple[int, ...]) -> RankAnalysis:
     """Measure the ranks of one image, and keep the maps of the `shown` ones."""
     norm_r = norms(parts.factors)
     mean_x_hw = parts.x_bchw[0].mean(0)
+    channels = min(CHANNELS, parts.x_bchw.shape[1])
 
     def maps(rank: int) -> RankMaps:
         heat_hw = parts.heat(rank)
@@ -115,17 +132,21 @@ def measure_ranks(parts: Decomposition, shown: tuple[int, ...]) -> RankAnalysis:
             weight=parts.factors.weight_r[rank].item(),
             share=(norm_r[rank] / norm_r.sum()).item(),
             heat_hw=heat_hw,
-            attention_hw=parts.attention_heat(rank),
+            tensor_hw=parts.tensor_heat(rank),
+            gather_hw=parts.gathered(rank),
+            channels=tuple(parts.factors.channel_brc[0, rank].topk(channels).indices.tolist()),
             likeness=likeness(heat_hw, mean_x_hw),
         )
 
     return RankAnalysis(
+        words=parts.core.words,
         factors=parts.factors,
+        gather=parts.gather,
         norm_r=norm_r,
         singular_r=singular_values(parts.factors, "channel")[0],
         liveness=liveness(parts.factors),
         mean_x_hw=mean_x_hw,
-        mean_attention_hw=parts.attention()[0].mean(0),
+        mean_tensor_hw=parts.tensor()[0].mean(0),
         contributions=measure_contributions(parts),
         shown=tuple(map(maps, shown)),
     )
@@ -148,23 +169,35 @@ def choose_ranks(weight_r: Tensor, text: str) -> tuple[int, ...]:
         return tuple(numbers)
     if not 1 <= numbers[0] <= rank:
         raise RecipeError(f"--ranks must be from 1 to the network's rank {rank}, got {text}.")
-    return tuple(weight_r.argsort(descending=True, stable=True)[: numbers[0]].tolist())
+    return tuple(weight_r.abs().argsort(descending=True, stable=True)[: numbers[0]].tolist())
 
 
 def liveness_line(analysis: RankAnalysis) -> str:
-    """Say in one line how much attention and lambda vary."""
+    """Say in one line how much tensor and lambda vary."""
     alive = analysis.liveness
     return (
-        f"attention varies by {100 * alive.attention_spread:.1f} % around its mean, effective rank "
-        f"{alive.effective_rank:.2f}; lambda varies by {100 * alive.lambda_spread:.2g} % over "
-        f"{len(analysis.norm_r)} ranks"
+        f"{analysis.words.name} varies by {100 * alive.attention_spread:.1f} % around its mean, "
+        f"effective rank {alive.effective_rank:.2f}; lambda varies by "
+        f"{100 * alive.lambda_spread:.2g} % over {len(analysis.norm_r)} ranks"
     )
 
 
 def norms(factors: Factors) -> Tensor:
-    """Compute |A_i| of one image, norm_r, as the product of the norms of its factors."""
+    """Compute |T_i| of one image, norm_r, as the product of the norms of its factors."""
     lengths = [factor_brn[0].double().norm(dim=1) for factor_brn in factors[1:]]
-    return factors.weight_r.double() * torch.stack(lengths).prod(0)
+    return factors.weight_r.double().abs() * torch.stack(lengths).prod(0)
+
+
+def gathered_part(gather: GatherMasks) -> Tensor:
+    """Compute what part of one image each mask covers, part_r: exp of its entropy over all places.
+
+    A mask that is flat on some places and zero elsewhere covers just the part that they are.
+    """
+    parts = [
+        torch.special.entr(mask_brn[0].double()).sum(1).exp() / mask_brn.shape[2]
+        for mask_brn in gather
+    ]
+    return torch.stack(parts).prod(0)
 
 
 def count_to_reach(size_n: Tensor, share: float) -> int:

@@ -13,8 +13,8 @@ trained.py        save and load a trained network
 weights.py        pretrained weights of the backbone
 hub.py            downloads from the hub
 fold.py           batch norm folded into convolutions, for use
-decompose.py      the attention of a RecoNet, rank by rank
-liveness.py       whether the attention of a RecoNet varies at all
+decompose.py      the low-rank tensor of a context, rank by rank
+liveness.py       whether that tensor varies at all
 """
 
 from reconet.models.context import CONTEXTS, ContextInfo, ContextModule

@@ -1,13 +1,15 @@
-"""Take the attention of a RecoNet apart, rank by rank, for one pass of the network.
+"""Take the low-rank tensor of a context apart, rank by rank, for one pass of the network.
 
-The attention is a sum of r rank-one tensors, A = sum_i A_i with A_i = lambda_i c_i o h_i o w_i. The
-fusing convolution is linear in them:
+The tensor is a sum of r rank-one tensors, T = sum_i T_i with T_i = lambda_i c_i o h_i o w_i. In
+reconet it is the attention A, which re-weights the map X. In reconet_plus it is the context Y,
+which joins X. The fusing convolution is linear in the ranks of both:
 
-    pre-activation = W_x X + W_a (A * X) + W_p pooled = rest + sum_i W_a (A_i * X)
+    pre-activation = W_x X + W_t core(T) + W_p pooled = rest + sum_i W_t core(T_i)
 
-So switching off rank i needs neither the backbone nor the reduction again. The rest is computed
-once. Only the norm, the ReLU and the classifier, which are not linear in the ranks, are computed
-again. Switched off means lambda_i = 0, with the other lambdas as they were.
+with core(T) = A * X or Y. So switching off rank i needs neither the backbone nor the reduction
+again. The rest is computed once. Only the norm, the ReLU and the classifier, which are not linear
+in the ranks, are computed again. Switched off means lambda_i = 0, with the other lambdas as they
+were.
 
 Dimensions: b batch, c channels of X, h rows, w columns, r rank, k classes, i, j places of logits.
 """
@@ -20,18 +22,26 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from reconet.errors import RecipeError
-from reconet.models.context.reconet import Factors, RecoNet, TensorReconstruction, reconstruct
+from reconet.models.context.low_rank import (
+    Factors,
+    GatherMasks,
+    LowRankCore,
+    LowRankHead,
+    reconstruct,
+)
 from reconet.models.segmenter import Segmenter
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Decomposition:
-    """One pass through a RecoNet, kept at the fusing convolution, and the layers that follow it."""
+    """One pass through a network, kept at the fusing convolution, and the layers that follow it."""
 
+    core: LowRankCore
     factors: Factors
+    gather: GatherMasks | None  # where each rank looked, in contexts whose ranks choose that
     x_bchw: Tensor
     rest_bchw: Tensor  # the pre-activation of the fusing convolution without any rank
-    fuse_cc: Tensor  # W_a: its weights for A * X
+    fuse_cc: Tensor  # W_t: its weights for the result of the core
     norm: nn.Module
     classify: nn.Module
 
@@ -39,24 +49,35 @@ class Decomposition:
     def rank(self) -> int:
         return len(self.factors.weight_r)
 
-    def attention(self) -> Tensor:
-        """Compute A, attention_bchw."""
+    def tensor(self) -> Tensor:
+        """Compute the whole tensor_bchw: A of reconet, Y of reconet_plus."""
         return reconstruct(self.factors)
 
-    def sub_attention(self, rank: int) -> Tensor:
-        """Compute A_i = lambda_i c_i o h_i o w_i, attention_bchw. Over all ranks they sum to A."""
+    def sub_tensor(self, rank: int) -> Tensor:
+        """Compute T_i = lambda_i c_i o h_i o w_i, tensor_bchw. Over all ranks they sum to T."""
         return reconstruct(self._only(rank))
 
     def heat(self, rank: int) -> Tensor:
-        """Compute the mean over channels of A_i * X, heat_hw, of the first image."""
+        """Compute the mean over channels of what a rank adds, heat_hw, of the first image.
+
+        That is A_i * X, or Y_i.
+        """
+        if not self.core.multiplies:
+            return self.tensor_heat(rank)
         weight_r, channel_brc, row_brh, column_brw = self._only(rank)
         heat_hw = torch.einsum("c,chw->hw", weight_r * channel_brc[0, 0], self.x_bchw[0])
         return heat_hw * torch.outer(row_brh[0, 0], column_brw[0, 0]) / self.x_bchw.shape[1]
 
-    def attention_heat(self, rank: int) -> Tensor:
-        """Compute the mean over channels of A_i alone, heat_hw, of the first image."""
+    def tensor_heat(self, rank: int) -> Tensor:
+        """Compute the mean over channels of T_i alone, heat_hw, of the first image."""
         weight_r, channel_brc, row_brh, column_brw = self._only(rank)
         return weight_r * channel_brc[0, 0].mean() * torch.outer(row_brh[0, 0], column_brw[0, 0])
+
+    def gathered(self, rank: int) -> Tensor | None:
+        """Compute where a rank looked, mask_hw, of the first image; it sums to 1."""
+        if self.gather is None:
+            return None
+        return torch.outer(self.gather.row_brh[0, rank], self.gather.column_brw[0, rank])
 
     @torch.no_grad()
     def logits(self, keep_r: Tensor) -> Tensor:
@@ -65,7 +86,7 @@ class Decomposition:
 
     @torch.no_grad()
     def contribution(self, keep_r: Tensor) -> Tensor:
-        """Compute W_a (A * X) of some ranks: what they add to the pre-activation."""
+        """Compute W_t core(T) of some ranks: what they add to the pre-activation."""
         factors = self.factors
         weight_r = factors.weight_r * keep_r.to(factors.weight_r)
         return self._fused(factors._replace(weight_r=weight_r))
@@ -90,8 +111,8 @@ class Decomposition:
             yield self.finish(fused_bchw - self.part(rank))
 
     def _fused(self, factors: Factors) -> Tensor:
-        weighted_bchw = self.x_bchw * reconstruct(factors)
-        return F.conv2d(weighted_bchw, self.fuse_cc[:, :, None, None])
+        result_bchw = self.core.apply_tensor(self.x_bchw, reconstruct(factors))
+        return F.conv2d(result_bchw, self.fuse_cc[:, :, None, None])
 
     def _only(self, rank: int) -> Factors:
         if not 0 <= rank < self.rank:
@@ -107,32 +128,38 @@ def decompose(model: Segmenter, image_bchw: Tensor) -> Decomposition:
 
     The image is uint8, or float from 0 to 1, as the network takes it.
     """
-    core, context = reconstruction(model), model.context
-    assert isinstance(context, RecoNet)
-    x_bchw = context.reduce(model.backbone(model.normalise(image_bchw)).c4)
-    conv, norm = context.fuse[0], context.fuse[1]
+    head = _low_rank_head(model)
+    x_bchw = head.reduce(model.trunk(image_bchw).c4)
+    conv, norm = head.fuse[0], head.fuse[1]
     assert isinstance(conv, nn.Conv2d)
     channels = x_bchw.shape[1]
-    # The order of RecoNet.forward: X, A * X, pooled X.
-    weight_x, weight_a, *weight_p = conv.weight.split(channels, dim=1)
+    # The order of the convolution's input: X, the core's result, pooled X.
+    weight_x, weight_t, *weight_p = conv.weight.split(channels, dim=1)
     rest_bchw = F.conv2d(x_bchw, weight_x, conv.bias)
-    if context.pool is not None:
-        rest_bchw = rest_bchw + F.conv2d(context.pool(x_bchw)[:, :, :1, :1], weight_p[0])
+    if head.pool is not None:
+        rest_bchw = rest_bchw + F.conv2d(head.pool(x_bchw)[:, :, :1, :1], weight_p[0])
     return Decomposition(
-        factors=core.factors(x_bchw),
+        core=head.core,
+        factors=Factors(*(factor.detach() for factor in head.core.factors(x_bchw))),
+        gather=head.core.gather_masks(x_bchw),
         x_bchw=x_bchw,
         rest_bchw=rest_bchw,
-        fuse_cc=weight_a[:, :, 0, 0],
+        fuse_cc=weight_t[:, :, 0, 0],
         norm=norm,
         classify=model.classify,
     )
 
 
-def reconstruction(model: Segmenter) -> TensorReconstruction:
-    """Return the part of a network that has ranks, or raise an error that says why it has none."""
-    core = model.context.core
-    if isinstance(model.context, RecoNet) and isinstance(core, TensorReconstruction):
-        return core
-    name = type(model.context).__name__
-    why = " without its TGM and TRM (tgm_trm=false)" if isinstance(model.context, RecoNet) else ""
-    raise RecipeError(f"a network with context {name}{why} has no ranks; only reconet's has.")
+def low_rank_core(model: Segmenter) -> LowRankCore:
+    """Return the part of a network that has ranks, or raise an error that says it has none."""
+    return _low_rank_head(model).core
+
+
+def _low_rank_head(model: Segmenter) -> LowRankHead:
+    head = model.context.low_rank_head()
+    if head is None:
+        raise RecipeError(
+            f"a network with context {type(model.context).__name__} has no ranks. Those with "
+            "reconet (unless tgm_trm=false) and reconet_plus have."
+        )
+    return head

@@ -1,8 +1,8 @@
-"""Measure whether the attention of a RecoNet is alive.
+"""Measure whether the low-rank tensor of a context is alive: A of reconet, Y of reconet_plus.
 
-The mean of r products of three gates near one half cancels what each rank learns, and an attention
-that is the same everywhere does nothing. All measures are computed from the factors, by r-by-r
-matrices. The attention itself is never built.
+In the paper's form the mean of r products of three gates near one half cancels what each rank
+learns, and an attention that is the same everywhere does nothing. All measures are computed from
+the factors, by r-by-r matrices. The tensor itself is never built.
 
 Dimensions: b batch, r rank, n the length of any axis.
 """
@@ -15,25 +15,26 @@ import torch
 from torch import Tensor, nn
 
 from reconet.models.context.base import ContextModule
-from reconet.models.context.reconet import Factors, TensorReconstruction
+from reconet.models.context.low_rank import Factors, LowRankCore
 
 FactorAxis = Literal["channel", "row", "column"]
 
 
 class Liveness(NamedTuple):
-    """How much attention and lambda vary. Means over the batch."""
+    """How much the tensor (A or Y) and lambda vary. Means over the batch."""
 
-    attention_spread: float  # standard deviation of A over its mean; 0: constant
-    effective_rank: float  # of A unfolded along its channels; 1: one pattern for all channels
-    lambda_spread: float  # standard deviation of lambda over its mean; 0: uniform
+    attention_spread: float  # standard deviation of the tensor over its mean; 0: constant
+    effective_rank: float  # of it, unfolded along channels; 1: one pattern for all channels
+    lambda_spread: float  # standard deviation of lambda over its mean size; 0: uniform
 
 
 def liveness(factors: Factors) -> Liveness:
     singular_br = singular_values(factors, "channel")
+    weight_r = factors.weight_r.double()
     return Liveness(
         attention_spread=attention_spread(factors).mean().item(),
         effective_rank=effective_rank(singular_br).mean().item(),
-        lambda_spread=relative_spread(factors.weight_r).item(),
+        lambda_spread=(weight_r.std(correction=0) / weight_r.abs().mean()).item(),
     )
 
 
@@ -41,12 +42,12 @@ def liveness(factors: Factors) -> Liveness:
 def record_liveness(context: ContextModule, passes: int = 8) -> Iterator[list[Liveness]]:
     """Collect the liveness of the first few passes through a context, in a list.
 
-    The list stays empty for a context without a tensor reconstruction.
+    The list stays empty for a context without ranks.
     """
     measured: list[Liveness] = []
 
     def record(core: nn.Module, args: tuple[Tensor], result: Tensor) -> None:
-        if len(measured) < passes and isinstance(core, TensorReconstruction):
+        if len(measured) < passes and isinstance(core, LowRankCore):
             measured.append(liveness(core.factors(args[0])))
 
     if context.core is None:
@@ -66,24 +67,24 @@ def mean_liveness(measured: list[Liveness]) -> Liveness | None:
 
 
 def relative_spread(value_n: Tensor) -> Tensor:
-    """Divide standard deviation by mean, along the last axis."""
+    """Divide standard deviation by the size of the mean, along the last axis."""
     value_n = value_n.double()
-    return value_n.std(-1, correction=0) / value_n.mean(-1)
+    return value_n.std(-1, correction=0) / value_n.mean(-1).abs()
 
 
 def attention_spread(factors: Factors) -> Tensor:
-    """Compute relative_spread of the whole attention tensor, for each image."""
+    """Compute relative_spread of the whole tensor, for each image."""
     weight_r, axes = factors.weight_r.double(), [f.double() for f in factors[1:]]
     mean_br = weight_r * torch.stack([f.mean(-1) for f in axes]).prod(0)
-    # The mean of A squared is a sum over pairs of ranks of products of the axes' Gram matrices.
+    # The mean of its square is a sum over pairs of ranks of products of the axes' Gram matrices.
     gram_brr = torch.stack([_gram(f) / f.shape[-1] for f in axes]).prod(0)
     square_b = (weight_r[:, None] * weight_r * gram_brr).sum((-1, -2))
     mean_b = mean_br.sum(-1)
-    return (square_b - mean_b.square()).clamp(min=0).sqrt() / mean_b
+    return (square_b - mean_b.square()).clamp(min=0).sqrt() / mean_b.abs()
 
 
 def singular_values(factors: Factors, axis: FactorAxis) -> Tensor:
-    """Compute the singular values, largest first, of the attention unfolded along one axis: (b, r).
+    """Compute the singular values, largest first, of the tensor unfolded along one axis: (b, r).
 
     The unfolding is L @ R with L of r columns (that axis) and R of r rows (the other two, joined),
     so its singular values are the square roots of the eigenvalues of (L'L)(RR').

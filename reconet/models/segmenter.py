@@ -1,6 +1,7 @@
 """The whole network: image -> backbone -> context -> classifier -> logits of its size."""
 
-from typing import Any, TypeVar, get_type_hints
+from dataclasses import replace
+from typing import Any, Self, TypeVar, get_type_hints
 
 import torch
 from pydantic import TypeAdapter, ValidationError
@@ -10,7 +11,7 @@ from reconet.errors import RecipeError, pick, unknown
 from reconet.models.backbone import ResNet, Stem, StrideOn
 from reconet.models.context import CONTEXTS
 from reconet.models.context.base import ContextModule
-from reconet.models.features import Logits
+from reconet.models.features import Features, Logits
 from reconet.models.head import AuxiliaryHead, classifier
 from reconet.models.layers import resize
 from reconet.models.weights import load_backbone
@@ -30,22 +31,40 @@ class Segmenter(nn.Module):
     std_c11: Tensor
 
     def __init__(
-        self, backbone: ResNet, context: ContextModule, *, num_classes: int, aux: bool = True
+        self,
+        backbone: ResNet,
+        context: ContextModule,
+        *,
+        num_classes: int,
+        aux: bool = True,
+        project: int | None = None,
+        frozen: bool = False,
     ) -> None:
         super().__init__()
-        self.num_classes = num_classes
+        self.num_classes, self.frozen = num_classes, frozen
         self.backbone = backbone
+        self.project = None if project is None else nn.Conv2d(backbone.channels[3], project, 1)
         self.context = context
         self.classify = classifier(context.out_channels, num_classes)
         self.aux = AuxiliaryHead(backbone.channels[2], num_classes) if aux else None
         self.register_buffer("mean_c11", torch.tensor(MEAN).view(3, 1, 1))
         self.register_buffer("std_c11", torch.tensor(STD).view(3, 1, 1))
+        for parameter in self.trunk_parameters():
+            parameter.requires_grad_(not frozen)
 
-    def forward(self, image_bchw: Tensor) -> Logits:
-        if image_bchw.ndim != 4 or image_bchw.shape[1] != 3:
-            raise ValueError(f"takes RGB images (b, 3, h, w), got {tuple(image_bchw.shape)}")
-        size = (image_bchw.shape[2], image_bchw.shape[3])
-        features = self.backbone(self.normalise(image_bchw))
+    def forward(self, inputs: Tensor | Features, size: tuple[int, int] | None = None) -> Logits:
+        """Return logits of `size`, by default the size of the image.
+
+        `inputs` are image_bchw, or features that `trunk` computed earlier. Those need a `size`.
+        """
+        if isinstance(inputs, Features):
+            features = Features(*(map_bchw.to(self.mean_c11.dtype) for map_bchw in inputs))
+        else:
+            if inputs.ndim != 4 or inputs.shape[1] != 3:
+                raise ValueError(f"takes RGB images (b, 3, h, w), got {tuple(inputs.shape)}")
+            size = size or (inputs.shape[2], inputs.shape[3])
+            features = self.trunk(inputs)
+        assert size is not None
         context = self.context(features)
         main_bkhw = resize(self.classify(context.map_bdhw), size)
         if not self.training:
@@ -55,9 +74,35 @@ class Segmenter(nn.Module):
 
     def coarse(self, image_bchw: Tensor) -> Tensor:
         """Return the main logits at the resolution of the features, not yet resized."""
-        context = self.context(self.backbone(self.normalise(image_bchw)))
-        logits_bkhw: Tensor = self.classify(context.map_bdhw)
+        return self.coarse_from(self.trunk(image_bchw))
+
+    def coarse_from(self, features: Features) -> Tensor:
+        """Return the main logits of features that `trunk` computed."""
+        logits_bkhw: Tensor = self.classify(self.context(features).map_bdhw)
         return logits_bkhw
+
+    def trunk(self, image_bchw: Tensor) -> Features:
+        """Compute the features that the context reads: backbone, then projection if there is one.
+
+        A frozen trunk keeps no graph.
+        """
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
+            features: Features = self.backbone(self.normalise(image_bchw))
+            if self.project is None:
+                return features
+            return features._replace(c4=self.project(features.c4))
+
+    def trunk_parameters(self) -> list[nn.Parameter]:
+        """List the parameters of backbone and projection."""
+        parts = [self.backbone] if self.project is None else [self.backbone, self.project]
+        return [parameter for part in parts for parameter in part.parameters()]
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode. The statistics of a frozen backbone never move."""
+        super().train(mode)
+        if self.frozen:
+            self.backbone.eval()
+        return self
 
     def normalise(self, image_bchw: Tensor) -> Tensor:
         """Normalise an image. The network does it, so that no caller or export can forget it."""
@@ -78,6 +123,8 @@ def create_model(
     width: float = 1.0,
     aux: bool = True,
     weights: str | None = None,
+    project: int | None = None,
+    frozen: bool = False,
     **options: Any,
 ) -> Segmenter:
     """Build a network by the name of its context.
@@ -94,6 +141,8 @@ def create_model(
         output_stride=output_stride,
         width=width,
         weights=weights,
+        project=project,
+        frozen=frozen,
         context=name,
         options=options,
         aux=aux,
@@ -123,8 +172,18 @@ def _build(settings: Model, crop: tuple[int, int], num_classes: int) -> Segmente
     )
     if settings.weights is not None:
         load_backbone(net, settings.weights)
-    context = context_class(net.stages(crop), num_classes=num_classes, **options)
-    return Segmenter(net, context, num_classes=num_classes, aux=settings.aux)
+    stages = net.stages(crop)
+    if settings.project is not None:
+        stages = stages._replace(c4=replace(stages.c4, channels=settings.project))
+    context = context_class(stages, num_classes=num_classes, **options)
+    return Segmenter(
+        net,
+        context,
+        num_classes=num_classes,
+        aux=settings.aux,
+        project=settings.project,
+        frozen=settings.frozen,
+    )
 
 
 def _checked(kind: type[T], **values: Any) -> T:
@@ -148,6 +207,9 @@ def _checked_options(settings: Model) -> dict[str, Any]:
             raise RecipeError("model.rank and model.options.rank differ; set one of them.")
         options["rank"] = settings.rank
     for option, value in options.items():
+        if option in CONTEXTS[name].info.removed:
+            why = CONTEXTS[name].info.removed[option]
+            raise RecipeError(f"option {name}.{option} {why}.")
         if option not in known:
             raise unknown(f"option of context {name!r}:", option, known)
         try:

@@ -1,4 +1,4 @@
-"""Remove ranks from a trained RecoNet and measure what that costs.
+"""Remove ranks from a trained network and measure what that costs.
 
 prune.py     prune a run: calibrate, cut, score, measure, save
 ranks.py     which ranks matter, and the network without the others: pure

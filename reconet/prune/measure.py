@@ -11,7 +11,7 @@ from torch import Tensor
 
 from reconet.cost import model_cost
 from reconet.inference.network import make_forward
-from reconet.models.decompose import decompose, reconstruction
+from reconet.models.decompose import decompose, low_rank_core
 from reconet.models.trained import TrainedNetwork
 from reconet.system.timing import ratios, time_in_turns
 
@@ -53,7 +53,7 @@ def measure(
         name: _call(make_forward(one.model, device), image_bchw) for name, one in networks.items()
     }
     cores = {
-        name: _call(torch.no_grad()(reconstruction(one.model)), x_bchw)
+        name: _call(torch.no_grad()(low_rank_core(one.model)), x_bchw)
         for name, one in networks.items()
     }
     times, core_times = time_ratios(forwards, 7), time_ratios(cores, 15)
@@ -62,7 +62,7 @@ def measure(
         core = next(part for part in cost.parts if part.name == "core")
         yield NetworkMeasurement(
             name=name,
-            rank=reconstruction(one.model).rank_logits_r.numel(),
+            rank=low_rank_core(one.model).rank,
             figures=one.info.score,
             params=cost.total.params,
             core_params=core.params,

@@ -15,7 +15,7 @@ from reconet.evaluation.benchmarks import named_scores
 from reconet.inference.network import make_forward
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import whole_image
-from reconet.models.decompose import reconstruction
+from reconet.models.decompose import low_rank_core
 from reconet.models.trained import TrainedNetwork, load_trained, save_trained
 from reconet.prune.measure import NetworkMeasurement, measure
 from reconet.prune.ranks import best_ranks, keep_ranks, rank_importance
@@ -103,7 +103,7 @@ def _output_directories(
     run: Path, before: TrainedNetwork, ranks: Sequence[int], out: Path | None
 ) -> list[Path]:
     """Choose where the results go. Raise before anything is computed if one cannot be written."""
-    rank = reconstruction(before.model).rank_logits_r.numel()
+    rank = low_rank_core(before.model).rank
     for wanted in ranks:
         if not 1 <= wanted < rank:
             raise RecipeError(f"--rank must be at least 1 and below {rank}, the rank of {run}.")
@@ -155,7 +155,9 @@ def _images(
     progress: Progress,
 ) -> Iterable[Tensor]:
     for index in chosen:
-        yield whole_image(dataset[index].image_hwc, trained.info.recipe).to(processes.device)
+        yield whole_image(dataset[index].image_hwc, trained.info.recipe.data.base_size).to(
+            processes.device
+        )
         progress.advance()
 
 

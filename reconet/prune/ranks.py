@@ -5,31 +5,31 @@ each rank is switched off in turn. The change of the logits, less its mean over 
 probability depends on), is squared and averaged. Only the layers after the fusing convolution are
 computed again (models/decompose.py).
 
-The kept ranks keep their lambda. Softmax alone would make them sum to 1 again and so enlarge the
-attention. Their old sum is stored beside them (`weight_sum`, option `pruned`).
+The kept ranks keep their lambda. How a core is cut to some of its ranks stands beside its weights
+(`state_of_ranks` in models/context).
 
-Dimensions: r rank, n the length of one axis.
+Dimensions: r rank.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from reconet.models.decompose import decompose, reconstruction
+from reconet.models.decompose import decompose, low_rank_core
 from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.trained import TrainedNetwork, put_weights
 from reconet.recipes.schema import Recipe
 
 CORE = "context.core."
-AXES = ("channel", "row", "column")
 
 
 def rank_importance(model: Segmenter, images: Iterable[Tensor]) -> Tensor:
     """Return importance_r: the root mean square change of the logits without each rank."""
-    total_r, count = torch.zeros(reconstruction(model).rank_logits_r.numel()).double(), 0
+    total_r, count = torch.zeros(low_rank_core(model).rank).double(), 0
     for image_bchw in images:
         logits = decompose(model, image_bchw).leave_one_out()
         whole_bkij = next(logits)
@@ -49,24 +49,17 @@ def best_ranks(importance_r: Tensor, count: int) -> tuple[int, ...]:
 
 def keep_ranks(trained: TrainedNetwork, kept: Sequence[int]) -> TrainedNetwork:
     """Return the same network with only some of its ranks, each with its old lambda."""
-    model = trained.model
-    core = reconstruction(model)
-    state = dict(model.state_dict())
-    for axis in AXES:
-        name = f"{CORE}{axis}.linear.weight"
-        by_rank = state[name].unflatten(0, (core.rank_logits_r.numel(), -1))
-        state[name] = by_rank[list(kept)].flatten(0, 1)
-    state[f"{CORE}rank_logits_r"] = core.rank_logits_r.detach()[list(kept)]
-    weight_r = core.weights().detach()
-    state[f"{CORE}weight_sum"] = weight_r[list(kept)].sum()
-    recipe = _pruned_recipe(trained.info.recipe, len(kept))
+    model, core = trained.model, low_rank_core(trained.model)
+    rest = {k: v for k, v in model.state_dict().items() if not k.startswith(CORE)}
+    state = rest | {CORE + name: value for name, value in core.state_of_ranks(kept).items()}
+    recipe = _pruned_recipe(trained.info.recipe, len(kept), core.pruned_options)
     result = build_model(recipe, len(trained.info.classes), pretrained=False)
     put_weights(result, state, Path("the network before"))
-    model = result.eval().to(weight_r.device)
-    return TrainedNetwork(model=model, info=replace(trained.info, recipe=recipe))
+    device = model.classify.weight.device
+    return TrainedNetwork(model=result.eval().to(device), info=replace(trained.info, recipe=recipe))
 
 
-def _pruned_recipe(recipe: Recipe, rank: int) -> Recipe:
+def _pruned_recipe(recipe: Recipe, rank: int, pruned: Mapping[str, Any]) -> Recipe:
     options = {key: value for key, value in recipe.model.options.items() if key != "rank"}
-    changed = {"rank": rank, "options": options | {"pruned": True}}
+    changed = {"rank": rank, "options": options | dict(pruned)}
     return recipe.model_copy(update={"model": recipe.model.model_copy(update=changed)})

@@ -1,4 +1,4 @@
-"""Segment an image with some ranks of the attention switched off.
+"""Segment an image with some ranks switched off.
 
 The image goes through the network once, window by window, exactly as for its prediction. For each
 window the features before the fusing convolution are kept. Any choice of ranks then replays the
@@ -21,7 +21,7 @@ from torch import Tensor
 from reconet.errors import RecipeError
 from reconet.inference.predictor import Predictor
 from reconet.inference.windows import Forward, predict_probabilities
-from reconet.models.decompose import Decomposition, decompose, reconstruction
+from reconet.models.decompose import Decomposition, decompose, low_rank_core
 from reconet.models.segmenter import Segmenter
 from reconet.serve.pixel_map import PixelMap, encode_image
 from reconet.types import Image
@@ -38,7 +38,7 @@ def count_ranks(model: Segmenter | None) -> int:
     if model is None:
         return 0
     try:
-        return len(reconstruction(model).rank_logits_r)
+        return low_rank_core(model).rank
     except RecipeError:
         return 0
 
@@ -70,8 +70,11 @@ class Explorer:
         return self._predict(self._replay(lambda window: window.logits(keep_r)))
 
     def shares(self) -> list[float]:
-        """Return what part of A * X, summed over the image, comes from each rank."""
-        total_r = [sum(float(w.heat(r).sum()) for w in self.windows) for r in range(self.rank)]
+        """Return what part of A * X, or of Y, summed over the image, comes from each rank.
+
+        Sizes are summed, as a lambda of reconet_plus may be negative.
+        """
+        total_r = [abs(sum(float(w.heat(r).sum()) for w in self.windows)) for r in range(self.rank)]
         whole = sum(total_r) or 1.0
         return [total / whole for total in total_r]
 
@@ -80,15 +83,15 @@ class Explorer:
         return [float(value) for value in self.windows[0].factors.weight_r]
 
     def heat(self, rank: int) -> NDArray[np.float32]:
-        """Return where a rank re-weights the map: the mean over channels of A_i * X, in 0..1.
+        """Return where a rank acts: the mean over channels of A_i * X or Y_i, in 0..1.
 
         The windows are joined as those of a prediction are. For that, heat is passed as the
         probability of the first of two classes.
         """
-        most = max(float(window.heat(rank).max()) for window in self.windows) or 1.0
+        most = max(float(window.heat(rank).abs().max()) for window in self.windows) or 1.0
 
         def two_classes(window: Decomposition) -> Tensor:
-            heat_ij = (window.heat(rank) / most).clamp(1e-3, 1 - 1e-3)
+            heat_ij = (window.heat(rank).abs() / most).clamp(1e-3, 1 - 1e-3)
             return torch.stack([heat_ij.log(), (1 - heat_ij).log()])[None]
 
         pixels_hwc = torch.from_numpy(self.image_hwc).to(self.predictor.device)

@@ -149,7 +149,7 @@ def add_ranks(app: FastAPI, service: Service) -> None:
 
     @app.get("/api/images/{image_id}/ranks", response_model=schemas.Ranks, responses=EXPLORED)
     async def list_ranks(request: Request, image_id: ImageId) -> Any:
-        """List the ranks of the attention, by what they contribute to this image."""
+        """List the ranks, by what they contribute to this image."""
 
         def work(explorer: Explorer) -> schemas.Ranks:
             both = zip(explorer.weights(), explorer.shares(), strict=True)
@@ -183,7 +183,7 @@ def add_ranks(app: FastAPI, service: Service) -> None:
     async def show_heat(
         request: Request, image_id: ImageId, number: Annotated[int, Path(ge=0, lt=rank)]
     ) -> Response:
-        """Show where one rank re-weights the image. Dark means not at all."""
+        """Show where one rank acts. Dark means not at all."""
         png = await service.explore(
             request, image_id, lambda explorer: heat_png(explorer.heat(number))
         )

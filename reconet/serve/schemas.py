@@ -31,8 +31,8 @@ class StoredImageInfo(BaseModel):
 
 class Rank(BaseModel):
     rank: int
-    weight: float = Field(description="its lambda; over all ranks they sum to 1")
-    share: float = Field(description="its part of A * X in this image, 0 to 1")
+    weight: float = Field(description="its lambda; those of reconet sum to 1")
+    share: float = Field(description="its part of what all ranks add to this image, 0 to 1")
 
 
 class Ranks(BaseModel):

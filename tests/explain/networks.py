@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reconet.models.context.reconet import Factors
+from reconet.models.context.low_rank import Factors
 from reconet.models.segmenter import Segmenter
 from tests.factories import tiny_model
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image as Pillow
 
 from reconet.cli import main
@@ -14,9 +15,11 @@ from reconet.errors import OutputError
 from reconet.explain import explain_image, parse_point
 from reconet.explain.explain import ranks_per_row
 from reconet.explain.page import nearly_constant
-from reconet.explain.ranks import measure_ranks
+from reconet.explain.ranks import gathered_part, measure_ranks
 from reconet.inference.windows import whole_image
-from reconet.models.decompose import decompose
+from reconet.models.context.low_rank import GatherMasks
+from reconet.models.context.reconet_plus import FragmentReconstruction
+from reconet.models.decompose import decompose, low_rank_core
 from reconet.models.trained import load_trained
 from tests.factories import tiny_network, tiny_recipe, write_run
 from tests.pages import Page
@@ -50,6 +53,38 @@ def test_the_verb_writes_figures_and_a_page_that_asks_nobody(
     assert sum(values["lambda"]) == pytest.approx(1)
     assert len(values["shown"]) == 3
     assert values["ranks_that_carry_percent"]["norm"]["99"] == 4
+
+
+def test_reconet_plus_shows_where_each_rank_looked_what_it_said_and_where_it_put_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = tiny_network(tiny_recipe("model.context=reconet_plus"))
+    core = low_rank_core(trained.model)
+    assert isinstance(core, FragmentReconstruction)
+    with torch.no_grad():
+        core.row_masks.weight.normal_(std=30)
+        core.bias_rc[3] = -1e6  # this rank says nothing
+        core.weight_r[1] *= -3  # the strongest, and negative
+    run = write_run(tmp_path / "run", trained)
+    assert main(["explain", str(run), "val:1", "--ranks", "2", "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert values["shown"][0]["rank"] == 1
+    assert values["norm"][3] == 0
+    for one in values["shown"]:
+        assert 0 < one["looks_at"] < 1
+        assert len(one["strongest_channels"]) == 3
+    assert values["shown"][0]["heat_range"][1] <= 0
+    assert values["liveness"]["effective_rank"] >= 1
+    text = (Path(values["directory"]) / "explain.html").read_text()
+    for words in ("1 of 4 ranks add nothing", "rank i looks here", "of the image", "against"):
+        assert words in text
+
+
+def test_the_part_that_a_mask_covers_is_that_of_a_flat_one() -> None:
+    row_brh = torch.tensor([[[0.5, 0.5, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25]]])
+    column_brw = torch.tensor([[[1.0, 0.0], [0.5, 0.5]]])
+    part_r = gathered_part(GatherMasks(row_brh, column_brw))
+    torch.testing.assert_close(part_r, torch.tensor([0.25, 1.0]).double())
 
 
 def test_a_folder_that_is_no_explanation_is_left_as_it_is(run: Path, tmp_path: Path) -> None:
@@ -93,7 +128,7 @@ def test_the_snippet_of_the_page_runs(
 def test_a_nearly_constant_attention_is_called_so_and_a_lively_one_is_not(run: Path) -> None:
     trained = load_trained(run)
     image_hwc = np.random.default_rng(0).integers(0, 256, (64, 80, 3), np.uint8)
-    parts = decompose(trained.model, whole_image(image_hwc, trained.info.recipe))
+    parts = decompose(trained.model, whole_image(image_hwc, trained.info.recipe.data.base_size))
     analysis = measure_ranks(parts, (0,))
     for spread, constant in [(0.01, True), (0.5, False)]:
         liveness = analysis.liveness._replace(attention_spread=spread, lambda_spread=1.0)
@@ -126,9 +161,8 @@ def test_another_context_shows_the_attention_that_it_has(
 
 
 def test_an_image_is_shown_whole_at_base_size() -> None:
-    recipe = tiny_recipe()  # base_size 64
     image = np.random.default_rng(0).integers(0, 256, (30, 128, 3), np.uint8)
-    assert whole_image(image, recipe).shape == (1, 3, 15, 64)
+    assert whole_image(image, base_size=64).shape == (1, 3, 15, 64)
 
 
 @pytest.mark.parametrize(

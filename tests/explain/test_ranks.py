@@ -5,9 +5,10 @@ import torch
 
 from reconet.errors import RecipeError
 from reconet.explain import ranks
-from reconet.models.context.reconet import Factors
-from reconet.models.decompose import decompose, reconstruction
+from reconet.models.context.low_rank import Factors
+from reconet.models.decompose import decompose
 from tests.explain.networks import attentive_model, outer_product
+from tests.factories import paper_core
 
 
 def test_the_norm_of_a_rank_is_that_of_its_tensor() -> None:
@@ -25,7 +26,7 @@ def test_the_largest_are_counted_until_the_share_is_reached() -> None:
 
 def test_contributions_are_what_a_network_without_the_rank_computes_otherwise() -> None:
     model = attentive_model("reconet", rank=3)
-    core = reconstruction(model)
+    core = paper_core(model)
     with torch.no_grad():
         core.rank_logits_r.copy_(torch.tensor([0.0, 3.0, 1.0]))
         model.classify.weight.normal_()

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from reconet.models.context.reconet import Factors, reconstruct
+from reconet.models.context.low_rank import Factors, reconstruct
 from reconet.models.liveness import (
     FactorAxis,
     attention_spread,

@@ -8,10 +8,9 @@ import torch
 
 from reconet.cli import main
 from reconet.cli.tables.prune import format_ratio
-from reconet.models.decompose import reconstruction
 from reconet.models.trained import load_trained
 from reconet.system.run_files import BEST
-from tests.factories import tiny_network, tiny_recipe, write_run
+from tests.factories import paper_core, tiny_network, tiny_recipe, write_run
 
 
 def write_tiny_run(directory: Path, *settings: str) -> Path:
@@ -94,7 +93,7 @@ def test_a_pruned_network_can_be_trained_further(tmp_path: Path) -> None:
     settings = ["--set", "train.steps=1", "--set", "train.eval_every=1"]
     assert main(["train", recipe, "--out", str(tuned), *settings, "--device", "cpu"]) == 0
     start, end = (load_trained(path) for path in (tmp_path / "cut" / "rank2", tuned))
-    sums = [reconstruction(one.model).weight_sum for one in (start, end)]
+    sums = [paper_core(one.model).weight_sum for one in (start, end)]
     assert torch.equal(*sums)  # type: ignore[arg-type]
 
 

@@ -4,21 +4,34 @@ import pytest
 import torch
 from torch import Tensor
 
-from reconet.models.decompose import decompose, reconstruction
+from reconet.models.context.reconet import TensorReconstruction
+from reconet.models.context.reconet_plus import FragmentReconstruction
+from reconet.models.decompose import decompose, low_rank_core
 from reconet.models.trained import TrainedNetwork
 from reconet.prune.ranks import best_ranks, keep_ranks, rank_importance
-from tests.factories import tiny_network, tiny_recipe
+from tests.factories import paper_core, tiny_network, tiny_recipe
 
 KEPT = (0, 2, 3)
+CONTEXTS = ("reconet", "reconet_plus")
 
 
-def network_with_unequal_ranks() -> TrainedNetwork:
+def network_with_unequal_ranks(context: str = "reconet") -> TrainedNetwork:
     """Build a network of rank 5 whose ranks have different weights."""
     trained = tiny_network(
-        tiny_recipe("model.rank=5"), classes=("a", "b", "c"), palette=((0, 0, 0),) * 3
+        tiny_recipe("model.rank=5", f"model.context={context}"),
+        classes=("a", "b", "c"),
+        palette=((0, 0, 0),) * 3,
     )
+    logits_r = torch.tensor([0.0, -1.0, 2.0, 1.0, -4.0])
+    core = low_rank_core(trained.model)
     with torch.no_grad():
-        reconstruction(trained.model).rank_logits_r.copy_(torch.tensor([0.0, -1.0, 2.0, 1.0, -4.0]))
+        if isinstance(core, TensorReconstruction):
+            core.rank_logits_r.copy_(logits_r)
+        elif isinstance(core, FragmentReconstruction):
+            core.weight_r.copy_(logits_r.exp())
+            core.row_masks.weight.normal_()
+            core.column_masks.weight.normal_()
+            core.bias_rc.uniform_()
         trained.model.classify.weight.normal_()
     return trained
 
@@ -29,16 +42,19 @@ def random_image() -> Tensor:
 
 def test_the_kept_ranks_keep_their_lambda() -> None:
     before = network_with_unequal_ranks()
-    old = reconstruction(before.model).rank_logits_r.softmax(0)[list(KEPT)]
-    core = reconstruction(keep_ranks(before, KEPT).model)
+    old = paper_core(before.model).rank_logits_r.softmax(0)[list(KEPT)]
+    core = paper_core(keep_ranks(before, KEPT).model)
     assert core.weight_sum is not None
     torch.testing.assert_close(core.rank_logits_r.softmax(0) * core.weight_sum, old)
     assert core.weight_sum < 1
 
 
+@pytest.mark.parametrize("context", CONTEXTS)
 @pytest.mark.parametrize("size", [(64, 64), (96, 64)])
-def test_a_pruned_network_is_the_old_one_with_the_other_ranks_off(size: tuple[int, int]) -> None:
-    before, image = network_with_unequal_ranks(), random_image()[:, :, : size[0], : size[1]]
+def test_a_pruned_network_is_the_old_one_with_the_other_ranks_off(
+    size: tuple[int, int], context: str
+) -> None:
+    before, image = network_with_unequal_ranks(context), random_image()[:, :, : size[0], : size[1]]
     keep_r = torch.tensor([rank in KEPT for rank in range(5)])
     expected = decompose(before.model, image).logits(keep_r)
     with torch.no_grad():
@@ -48,8 +64,9 @@ def test_a_pruned_network_is_the_old_one_with_the_other_ranks_off(size: tuple[in
     assert not torch.allclose(got, whole, atol=1e-4)
 
 
-def test_pruning_twice_is_pruning_once_to_what_is_left() -> None:
-    before, image = network_with_unequal_ranks(), random_image()
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_pruning_twice_is_pruning_once_to_what_is_left(context: str) -> None:
+    before, image = network_with_unequal_ranks(context), random_image()
     twice, once = keep_ranks(keep_ranks(before, KEPT), (0, 2)), keep_ranks(before, (0, 3))
     with torch.no_grad():
         torch.testing.assert_close(twice.model.coarse(image), once.model.coarse(image))
@@ -61,8 +78,15 @@ def test_a_network_that_was_not_pruned_has_the_weights_that_it_always_had() -> N
     assert "context.core.weight_sum" in keep_ranks(before, KEPT).model.state_dict()
 
 
-def test_the_importance_of_a_rank_is_the_change_of_the_logits_without_it() -> None:
-    before = network_with_unequal_ranks()
+def test_reconet_plus_needs_no_option_to_be_pruned() -> None:
+    pruned = keep_ranks(network_with_unequal_ranks("reconet_plus"), KEPT)
+    assert pruned.info.recipe.model.rank == 3
+    assert pruned.info.recipe.model.options == {}
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_the_importance_of_a_rank_is_the_change_of_the_logits_without_it(context: str) -> None:
+    before = network_with_unequal_ranks(context)
     images = [random_image() for _ in range(2)]
     squares = torch.zeros(5)
     for image in images:

@@ -10,6 +10,7 @@ from PIL import Image as Pillow
 
 from reconet.data.scenes.generate import CLASSES, PALETTE, scene
 from reconet.models.context.reconet import RecoNet, TensorReconstruction
+from reconet.models.context.reconet_plus import RecoNetPlus
 from reconet.types import Image
 from tests.factories import tiny_network, tiny_recipe, write_run
 
@@ -21,16 +22,20 @@ PNG = {"Content-Type": "image/png"}  # the headers of an upload
 def lively_run(directory: Path, *settings: str) -> Path:
     """Write a run with an untrained network in which one rank changes the segmentation.
 
-    One lambda is nearly 1, and the fusing convolution gives it much weight.
+    One lambda is far larger than the others, and the fusing convolution gives it much weight.
     """
     trained = tiny_network(
         tiny_recipe(*settings), classes=NAMES, palette=PALETTE, step=20, score={"miou": 0.25}
     )
     context = trained.model.context
-    if isinstance(context, RecoNet) and isinstance(context.core, TensorReconstruction):
-        with torch.no_grad():
+    with torch.no_grad():
+        if isinstance(context, RecoNet) and isinstance(context.core, TensorReconstruction):
             context.core.rank_logits_r[2] = 8
             context.fuse.get_parameter("0.weight").chunk(3, dim=1)[1].mul_(8)
+        elif isinstance(context, RecoNetPlus):
+            context.core.weight_r[2] = -8
+            context.core.row_masks.weight.normal_()
+            context.fuse.get_parameter("0.weight").chunk(2, dim=1)[1].mul_(8)
     return write_run(directory, trained)
 
 

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from reconet.inference.predictor import Predictor
 from reconet.serve.app import create_app
-from reconet.serve.explore import Explorer
+from reconet.serve.explore import Explorer, count_ranks
 from tests.serve.conftest import LIMITS
 from tests.serve.helpers import decode, image, lively_run, store
 
@@ -75,6 +75,20 @@ def test_a_question_that_is_not_text_is_refused_as_described(client: TestClient)
     paths = client.get("/openapi.json").json()["paths"]
     assert answer.status_code == 400
     assert "400" in paths["/api/images/{image_id}/ranks"]["post"]["responses"]
+
+
+def test_the_ranks_of_reconet_plus_are_explored_too(tmp_path: Path) -> None:
+    run = lively_run(tmp_path / "plus", "model.context=reconet_plus")
+    predictor = Predictor.from_run(run, device="cpu")
+    assert count_ranks(predictor.network.model) == 4
+    explorer = Explorer(predictor, IMAGE)
+    assert sum(explorer.shares()) == pytest.approx(1)
+    assert min(explorer.shares()) >= 0
+    assert explorer.weights()[2] < 0  # by construction
+    heat_hw = explorer.heat(2)
+    assert 0 <= heat_hw.min() < heat_hw.max() <= 1
+    silent = explorer.without(range(4)).label_hw
+    assert (silent != explorer.all_ranks.label_hw).any()
 
 
 def test_networks_without_ranks_have_no_explorer(tmp_path: Path) -> None:

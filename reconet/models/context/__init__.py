@@ -30,6 +30,7 @@ from reconet.models.context.plain import Plain
 from reconet.models.context.psanet import PSANet
 from reconet.models.context.pspnet import PSPNet
 from reconet.models.context.reconet import RecoNet
+from reconet.models.context.reconet_plus import RecoNetPlus
 from reconet.models.context.senet import SENet
 
 __all__ = ["CONTEXTS", "ContextInfo", "ContextModule"]
@@ -56,5 +57,6 @@ CONTEXTS: dict[str, type[ContextModule]] = {
     "psanet": PSANet,
     "pspnet": PSPNet,
     "reconet": RecoNet,
+    "reconet_plus": RecoNetPlus,
     "senet": SENet,
 }

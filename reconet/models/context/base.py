@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from reconet.models.context.attention_maps import AttentionMaps, RecordedPass
+from reconet.models.context.low_rank import LowRankHead
 from reconet.models.features import Context, Features, Stages
 
 
@@ -25,6 +26,7 @@ class ContextInfo:
     reach: str = "whole map"  # what one position of the core's result depends on
     not_in_onnx: str = ""  # why ONNX, and hence OpenVINO, cannot express it; "" if they can
     options: Mapping[str, str] = field(default_factory=dict)  # name -> what it does, in one line
+    removed: Mapping[str, str] = field(default_factory=dict)  # option -> when and why it went
 
 
 class ContextModule(nn.Module):
@@ -57,4 +59,8 @@ class ContextModule(nn.Module):
 
     def attention_maps(self, recorded: RecordedPass) -> AttentionMaps | None:
         """Return the attention of one image, to be drawn. By default there is none."""
+        return None
+
+    def low_rank_head(self) -> LowRankHead | None:
+        """Return the layers around a core that is made of ranks. By default there are none."""
         return None

@@ -6,30 +6,27 @@ attention (the TRM).
 
     x_bchw -> profiles bc, bh, bw -> factors brc, brh, brw -> attention_bchw -> x * attention
 
-Without options this is the paper's form. Its attention hardly learns (docs/studies.md), so three
-options change one thing each, at no more cost:
-
-    profile_norm   profiles are standardised, so that a gate reacts to how an image differs from
-                   its own mean and not to the mean, which is nearly the same for all images
-    rank_weights   "sum": the ranks are added, not averaged, and so get larger gradients
-    shared_basis   the channel gates of all ranks are mixtures of c/16 shared vectors: 16 times
-                   fewer weights
-
 `reconet explain` takes this context apart rank by rank (models/decompose.py), so it has no
-attention_maps().
+attention_maps(). A form in which the tensor joins the map is in reconet_plus.py.
 
-Dimensions: b batch, c channels, h rows, w columns, r rank, n the length of one axis, k vectors of
-the basis.
+Dimensions: b batch, c channels, h rows, w columns, r rank, n the length of one axis.
 """
 
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from types import MappingProxyType
 
 import torch
-import torch.nn.functional as F
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from reconet.models.context.base import ContextInfo, ContextModule
+from reconet.models.context.low_rank import (
+    Factors,
+    LowRankCore,
+    LowRankHead,
+    RankWords,
+    reconstruct,
+)
 from reconet.models.features import Context, Features, FeatureSpec, Stages
 from reconet.models.layers import conv_bn_relu, resize
 from reconet.recipes.schema import Fraction
@@ -45,22 +42,34 @@ INFO = ContextInfo(
         "gpm": "use global pooling (GPM)",
         "pruned": "the ranks are those that `reconet prune` kept; each keeps its weight",
         "dropout": "before the classifier",
-        "profile_norm": "standardise the profiles, so that gates react to what differs in an image",
-        "rank_weights": '"mean" as in the paper, or "sum": larger gradients for each rank',
-        "shared_basis": "make the channel gates of all ranks from c/16 shared vectors",
     },
+    removed=dict.fromkeys(
+        ("profile_norm", "rank_weights", "shared_basis"),
+        "was removed after 0.1: no study showed a use for it. Context reconet_plus is another form",
+    ),
 )
-
-RankWeights = Literal["mean", "sum"]
-
-
-class Factors(NamedTuple):
-    """Factors of a rank-r tensor: the attention is sum_r weight_r * c_r (outer) h_r (outer) w_r."""
-
-    weight_r: Tensor
-    channel_brc: Tensor
-    row_brh: Tensor
-    column_brw: Tensor
+WORDS = RankWords(
+    symbol="A",
+    name="attention",
+    above="A_{} * X",
+    below="A_{}",
+    title="Sub-attention",
+    about="Above, each map is the mean over channels of A_i * X: what rank i alone would let "
+    "through of the features X. Below it is A_i by itself, the mean over channels, which is an "
+    "outer product of one column and one row. Each map has its own colours; its range stands over "
+    "it.",
+    if_constant="so that A * X is nearly X, made smaller. Single ranks may vary more, but cancel "
+    "in the sum. Where a map below resembles X (see its likeness), the pattern is X's own "
+    "brightness and not the rank's choice.",
+    curves=(
+        "channels: v_c (above: sorted)",
+        "rows, top to bottom: v_h",
+        "columns, left to right: v_w",
+    ),
+    curves_title="Fragments",
+    curves_about="The gates that the outer products are made of: curves of the shown ranks, and "
+    "below them every rank as one row.",
+)
 
 
 class FactorGenerator(nn.Module):
@@ -71,57 +80,41 @@ class FactorGenerator(nn.Module):
     there is no branch on the size, and the module exports with dynamic shapes.
     """
 
-    def __init__(
-        self, length: int, rank: int, *, normalise: bool = False, basis: int | None = None
-    ) -> None:
+    def __init__(self, length: int, rank: int) -> None:
         super().__init__()
-        self.length, self.rank, self.normalise = length, rank, normalise
+        self.length, self.rank = length, rank
         # One matrix for all ranks: the same r independent n-by-n maps, in one product.
-        self.linear = nn.Linear(length, rank * (basis or length), bias=False)
-        self.basis = None if basis is None else nn.Linear(basis, length, bias=False)
+        self.linear = nn.Linear(length, rank * length, bias=False)
         self.gate = nn.Sigmoid()
         # Kaiming normal by the fan-out of one rank's map, as in r separate layers: a smaller start
         # leaves every gate near one half and the attention constant.
         nn.init.normal_(self.linear.weight, std=(2.0 / length) ** 0.5)
-        if self.basis is not None:  # so that the sum over it is as large as without it
-            nn.init.normal_(self.basis.weight, std=self.basis.in_features**-0.5)
 
     def forward(self, profile_bm: Tensor) -> Tensor:
         profile_bn = _resample(profile_bm.unsqueeze(1), self.length).squeeze(1)
-        if self.normalise:
-            profile_bn = F.layer_norm(profile_bn, (self.length,))
         logits_brn = self.linear(profile_bn).unflatten(1, (self.rank, -1))
-        if self.basis is not None:
-            logits_brn = self.basis(logits_brn)
         return _resample(self.gate(logits_brn), profile_bm.shape[-1])
 
 
-class TensorReconstruction(nn.Module):
+class TensorReconstruction(LowRankCore):
     """TGM and TRM: re-weight a map by a rank-`rank` tensor generated from its own profiles.
 
-    The weights of the ranks sum to 1, or to r with rank_weights="sum". The weights of a pruned
-    network sum to what they summed to before, so that each rank keeps its weight.
+    The weights of the ranks sum to 1. Those of a pruned network sum to what they summed to before,
+    so that each rank keeps its weight.
     """
 
+    words = WORDS
+    multiplies = True
+    pruned_options = MappingProxyType({"pruned": True})
     weight_sum: Tensor | None
 
-    def __init__(
-        self,
-        features: FeatureSpec,
-        *,
-        rank: int = 64,
-        pruned: bool = False,
-        profile_norm: bool = False,
-        rank_weights: RankWeights = "mean",
-        shared_basis: bool = False,
-    ) -> None:
+    def __init__(self, features: FeatureSpec, *, rank: int = 64, pruned: bool = False) -> None:
         super().__init__()
-        basis = max(1, features.channels // 16) if shared_basis else None
-        self.channel = FactorGenerator(features.channels, rank, normalise=profile_norm, basis=basis)
-        self.row = FactorGenerator(features.height, rank, normalise=profile_norm)
-        self.column = FactorGenerator(features.width, rank, normalise=profile_norm)
+        self.rank = rank
+        self.channel = FactorGenerator(features.channels, rank)
+        self.row = FactorGenerator(features.height, rank)
+        self.column = FactorGenerator(features.width, rank)
         self.rank_logits_r = nn.Parameter(torch.zeros(rank))
-        self.total = float(rank if rank_weights == "sum" else 1)
         self.register_buffer("weight_sum", torch.ones(()) if pruned else None)
 
     def forward(self, x_bchw: Tensor) -> Tensor:
@@ -138,21 +131,22 @@ class TensorReconstruction(nn.Module):
 
     def weights(self) -> Tensor:
         """Return lambda, weight_r."""
-        total = self.total if self.weight_sum is None else self.weight_sum
-        return self.rank_logits_r.softmax(dim=0) * total
+        weight_r = self.rank_logits_r.softmax(dim=0)
+        return weight_r if self.weight_sum is None else weight_r * self.weight_sum
 
-
-def reconstruct(factors: Factors) -> Tensor:
-    """Compute the attention_bchw of its factors, as one product (c x r) @ (r x hw).
-
-    Nothing of size r x c x h x w ever exists: the weights go into the smallest factor, and rows and
-    columns are joined first.
-    """
-    weight_r, channel_brc, row_brh, column_brw = factors
-    plane_brn = (row_brh.unsqueeze(3) * column_brw.unsqueeze(2)).flatten(2)
-    attention_bcn = (channel_brc * weight_r[:, None]).transpose(1, 2) @ plane_brn
-    size = (channel_brc.shape[2], row_brh.shape[2], column_brw.shape[2])
-    return attention_bcn.view(-1, *size)
+    def state_of_ranks(self, kept: Sequence[int]) -> dict[str, Tensor]:
+        ranks = list(kept)
+        state = {
+            f"{axis}.linear.weight": generator.linear.weight.detach()
+            .unflatten(0, (self.rank, -1))[ranks]
+            .flatten(0, 1)
+            for axis, generator in self.named_children()
+            if isinstance(generator, FactorGenerator)
+        }
+        state["rank_logits_r"] = self.rank_logits_r.detach()[ranks]
+        # Softmax alone would make the kept weights sum to 1 again, and so enlarge the attention.
+        state["weight_sum"] = self.weights().detach()[ranks].sum()
+        return state
 
 
 class GlobalPooling(nn.Module):
@@ -184,25 +178,13 @@ class RecoNet(ContextModule):
         gpm: bool = True,
         pruned: bool = False,
         dropout: Fraction = 0.05,
-        profile_norm: bool = False,
-        rank_weights: RankWeights = "mean",
-        shared_basis: bool = False,
     ) -> None:
         super().__init__(stages, num_classes=num_classes)
         channels = stages.c4.channels // 4
         x = FeatureSpec(channels=channels, height=stages.c4.height, width=stages.c4.width)
         self.out_channels = channels
         self.reduce = conv_bn_relu(stages.c4.channels, channels, 3)
-        self.core = None
-        if tgm_trm:
-            self.core = TensorReconstruction(
-                x,
-                rank=rank,
-                pruned=pruned,
-                profile_norm=profile_norm,
-                rank_weights=rank_weights,
-                shared_basis=shared_basis,
-            )
+        self.core = TensorReconstruction(x, rank=rank, pruned=pruned) if tgm_trm else None
         self.pool = GlobalPooling(channels) if gpm else None
         self.fuse = conv_bn_relu(channels * (1 + tgm_trm + gpm), channels, 1)
         self.dropout = nn.Dropout2d(dropout)
@@ -212,6 +194,11 @@ class RecoNet(ContextModule):
         parts = [part(x_bchw) for part in (self.core, self.pool) if part is not None]
         fused_bchw = self.fuse(torch.cat([x_bchw, *parts], dim=1))
         return Context(self.dropout(fused_bchw), {})
+
+    def low_rank_head(self) -> LowRankHead | None:
+        if self.core is None:
+            return None
+        return LowRankHead(self.reduce, self.core, self.pool, self.fuse)
 
 
 def _resample(values_brn: Tensor, length: int) -> Tensor:

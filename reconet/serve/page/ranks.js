@@ -1,4 +1,4 @@
-// The rank explorer: switch ranks of the attention on and off, and show what that changes.
+// The rank explorer: switch ranks on and off, and show what that changes.
 
 import { $, latest, loadImage, requestJson } from "./requests.js";
 import { describe, draw, make, percent, pixels, state } from "./view.js";
@@ -15,7 +15,7 @@ export function loadRanks() {
       throw error;
     }
     $("switches").replaceChildren(...state.ranks.map(({ rank, share }, order) => {
-      const button = make("button", { type: "button", textContent: rank, title: `${percent(share)} of A * X` });
+      const button = make("button", { type: "button", textContent: rank, title: `${percent(share)} of what all ranks do` });
       button.setAttribute("aria-label", `rank ${rank}, ${percent(share)}`);
       button.addEventListener("click", () => { choose(order); toggle(rank); });
       return button;

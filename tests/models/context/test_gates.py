@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from reconet.models.context.cbam import CBAMBlock
-from reconet.models.context.reconet import Factors, reconstruct
+from reconet.models.context.low_rank import Factors, reconstruct
 from reconet.models.context.senet import SEBlock
 from tests.models.context.helpers import SIZE, part, shuffled, stir
 

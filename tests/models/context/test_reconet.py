@@ -3,19 +3,18 @@
 Maps are not square: square ones hide swapped axes.
 """
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 from torch.autograd import gradcheck
 
-from reconet.models.context.reconet import (
-    Factors,
-    GlobalPooling,
-    RecoNet,
-    TensorReconstruction,
-    reconstruct,
-)
+from reconet.errors import RecipeError
+from reconet.models.context.low_rank import Factors, reconstruct
+from reconet.models.context.reconet import GlobalPooling, RecoNet, TensorReconstruction
 from reconet.models.features import Features, FeatureSpec, Stages
+from reconet.models.segmenter import create_model
 
 SIZE = (5, 7)
 
@@ -245,3 +244,17 @@ def test_generators_start_as_r_separate_kaiming_layers_would() -> None:
     torch.nn.init.kaiming_normal_(separate.weight, mode="fan_out")
     ratio = core.channel.linear.weight.std() / separate.weight.std()
     assert ratio.item() == pytest.approx(1.0, abs=0.02)
+
+
+def test_the_core_has_the_weights_of_the_paper_and_no_others() -> None:
+    names = {"channel.linear.weight", "row.linear.weight", "column.linear.weight", "rank_logits_r"}
+    assert core_of().state_dict().keys() == names
+
+
+@pytest.mark.parametrize("option", ["profile_norm", "rank_weights", "shared_basis"])
+def test_an_option_that_is_gone_is_explained_in_one_line(option: str) -> None:
+    options: dict[str, Any] = {option: True}
+    message = rf"option reconet.{option} was removed after 0\.1"
+    with pytest.raises(RecipeError, match=message) as got:
+        create_model("reconet", num_classes=3, **options)
+    assert "\n" not in str(got.value)
