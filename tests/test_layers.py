@@ -14,6 +14,7 @@ ORDER = [
     "cost",
     "inference",
     "evaluation",
+    "cache",
     "engine",
     "export",
     "bench",

@@ -50,7 +50,7 @@ def explain(
     """Show what a network looks at in an image.
 
     Writes attention maps, fragments, the effect of each rank, and explain.html with all of them.
-    Networks with another context than reconet show the attention that they have.
+    Networks with a context without ranks show the attention that they have.
 
     \b
     Examples:

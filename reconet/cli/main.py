@@ -9,6 +9,7 @@ import typer
 
 from reconet import __version__
 from reconet.cli.bench import BENCH_VERBS
+from reconet.cli.cache import CACHE_VERBS
 from reconet.cli.cost import cost
 from reconet.cli.data import DATA_VERBS
 from reconet.cli.evaluate import evaluate
@@ -44,6 +45,7 @@ VERBS: dict[str, Verb] = {
 }
 GROUPS: dict[str, tuple[str, dict[str, Verb]]] = {
     "data": ("List datasets, prepare them, and check them for mistakes.", DATA_VERBS),
+    "cache": ("List and clear the features that trainings of frozen networks keep.", CACHE_VERBS),
     "bench": ("Measure speed and memory, side by side in one run.", BENCH_VERBS),
 }
 RENAMED_OPTIONS = {  # of 0.1 -> now

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from reconet.system.timing import readable_seconds
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.progress import Progress as RichProgress
@@ -60,7 +62,8 @@ class ProgressBar:
         self._name, self._bars, self._lines = task, bars, lines and bars.disable
         self._done = self._total = 0
         self._status = ""
-        self._began = self._last_line = time.monotonic()
+        self._last_line = time.monotonic()
+        self._first: tuple[float, int] | None = None  # when the first things were done, how many
         self._bar: TaskID | None = None  # the bar on the screen that changes
 
     def start(self, total: int, task: str = "") -> None:
@@ -69,7 +72,7 @@ class ProgressBar:
             self.clear()
         self._name = task or self._name
         self._done, self._total, self._status = 0, total, ""
-        self._began = self._last_line = time.monotonic()
+        self._last_line, self._first = time.monotonic(), None
         self._bar = self._bars.add_task(self._count(), total=total, status="")
 
     def advance(self, count: int = 1) -> None:
@@ -77,12 +80,23 @@ class ProgressBar:
         self._done += count
         self._update()
         now = time.monotonic()
+        if self._first is None:
+            self._first = now, self._done
         if self._lines and now - self._last_line > LINE_SECONDS and self._done:
-            left = (now - self._began) * (self._total - self._done) / self._done
             status = f", {self._status}" if self._status else ""
-            done = f"{self._name}: {self._done} of {self._total}"
-            self.note(f"{done}, about {left:.0f} s left{status}")
+            self.note(f"{self._name}: {self._done} of {self._total}{self._left(now)}{status}")
             self._last_line = now
+
+    def _left(self, now: float) -> str:
+        """Estimate the time left from the pace after the first thing, which is often slow.
+
+        It waits for processes that start, for files that are read for the first time, and so on.
+        """
+        began, before = self._first or (now, 0)
+        if self._done == before:
+            return ""
+        seconds = (now - began) * (self._total - self._done) / (self._done - before)
+        return f", about {readable_seconds(seconds)} left"
 
     def status(self, text: str) -> None:
         """Show `text` beside the bar, or at the end of the next line."""

@@ -13,6 +13,7 @@ from reconet.errors import RecipeError
 if TYPE_CHECKING:
     from reconet.study import StudyPlan, StudyResult
 
+MOST_SEEDS = 1000
 FULL, QUICK = "scenes/study", "scenes/study_quick"
 
 StudyArgument = Annotated[
@@ -26,8 +27,27 @@ RecipeOption = Annotated[
     ),
 ]
 SeedsOption = Annotated[
-    int | None,
-    typer.Option("--seeds", metavar="N", min=1, help="Trainings per variant, by default 1 to 5."),
+    str | None,
+    typer.Option(
+        "--seeds",
+        metavar="N|LIST",
+        help="Trainings per variant (5), or which seeds (0,1,2 or 3-7); by default 1 to 5.",
+    ),
+]
+BaselineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--baseline",
+        metavar="NAME",
+        help="Variant to compare the others with; by default the study's own, or else the first.",
+    ),
+]
+KeepOption = Annotated[
+    bool,
+    typer.Option(
+        "--keep-networks",
+        help="Keep the networks of frozen recipes, which are deleted once they are scored.",
+    ),
 ]
 VariantsOption = Annotated[
     str | None,
@@ -63,9 +83,11 @@ def study(
     settings: SetOption = None,
     seeds: SeedsOption = None,
     variants: VariantsOption = None,
+    baseline: BaselineOption = None,
     out: OutOption = None,
     quick: QuickOption = False,
     jobs: JobsOption = None,
+    keep_networks: KeepOption = False,
     list_only: ListOption = False,
     markdown: MarkdownOption = False,
     device: DeviceOption = "auto",
@@ -75,7 +97,8 @@ def study(
 
     Differences have 95 % intervals. Variants with the same seed see the same images in the same
     order. Run the command again to resume: finished trainings are kept. The --out folder has the
-    table, the figures and report.html.
+    table, the figures and report.html. With a recipe on cached features (data.views) these are
+    computed first, once for all trainings.
 
     \b
     Examples:
@@ -83,7 +106,7 @@ def study(
       reconet study components --list
       reconet study components --quick
       reconet study rank --variants r1,r16,r64 --seeds 5 --out runs/ranks
-      reconet study contexts --recipe voc12/reconet_r101 --set data.root=/data/voc
+      reconet study contexts --recipe voc12/frozen_r50 --set data.root=/data/voc --seeds 0,1,2
     """
     if markdown and as_json:
         raise RecipeError("--markdown and --json exclude each other.")
@@ -93,13 +116,19 @@ def study(
     from reconet.study import default_jobs, make_plan
 
     resolved = resolve_recipe(recipe or (QUICK if quick else FULL), settings)
-    names = _parse_variants(variants)
-    plan = make_plan(name, resolved, seeds=seeds, variants=names, quick=quick)
+    plan = make_plan(
+        name,
+        resolved,
+        seeds=_parse_seeds(seeds),
+        variants=_parse_variants(variants),
+        quick=quick,
+        baseline=baseline,
+    )
     if list_only:
         _list_variants(plan, as_json)
         return
     folder = out or Path("runs") / f"study-{name}{'-quick' if quick else ''}"
-    result = _run(plan, folder, jobs or default_jobs(), device)
+    result = _run(plan, folder, jobs or default_jobs(), device, keep_networks)
     _print_study(result, markdown, as_json)
     print(f"report: {folder / 'report.html'}", file=sys.stderr)
     if result.missing:
@@ -108,13 +137,24 @@ def study(
         raise typer.Exit(1)
 
 
-def _run(plan: "StudyPlan", folder: Path, jobs: int, device: str) -> "StudyResult":
-    from reconet.study import run_study
+def _run(
+    plan: "StudyPlan", folder: Path, jobs: int, device: str, keep_networks: bool
+) -> "StudyResult":
+    from reconet.study import prepare_study, run_study
 
     try:
+        with show_progress("features") as progress:
+            prepare_study(plan, folder, device=device, progress=progress)
         # No lines about progress: the study prints a line about each training.
         with show_progress("steps", lines=False) as progress:
-            return run_study(plan, folder, jobs=jobs, device=device, progress=progress)
+            return run_study(
+                plan,
+                folder,
+                jobs=jobs,
+                device=device,
+                progress=progress,
+                keep_networks=keep_networks,
+            )
     except KeyboardInterrupt:
         print(f"stopped: {folder}; run the same command again to resume", file=sys.stderr)
         raise
@@ -128,6 +168,29 @@ def _print_study(result: "StudyResult", markdown: bool, as_json: bool) -> None:
         print(render_markdown(result))
     else:
         print_result(result.as_dict(), study_tables(result), as_json)
+
+
+def _parse_seeds(text: str | None) -> int | list[int] | None:
+    """Read 5 as a number of seeds, and 0,1,2 or 3-7 or 0,3-5 as the seeds themselves."""
+    if text is None:
+        return None
+    wrong = RecipeError(
+        f"--seeds takes a number of seeds (5), a list (0,1,2) or a range (3-7), got {text!r}."
+    )
+    seeds: dict[int, None] = {}
+    for part in text.split(","):
+        ends = [end.strip() for end in part.split("-")]
+        if len(ends) > 2 or not all(end.isascii() and end.isdecimal() for end in ends):
+            raise wrong
+        first, last = int(ends[0]), int(ends[-1])
+        if last < first or last - first >= MOST_SEEDS:
+            raise wrong
+        seeds |= dict.fromkeys(range(first, last + 1))
+    if text.strip().isdecimal():
+        if not 1 <= int(text) <= MOST_SEEDS:
+            raise wrong
+        return int(text)
+    return list(seeds)
 
 
 def _parse_variants(text: str | None) -> list[str] | None:

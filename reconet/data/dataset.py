@@ -91,6 +91,27 @@ class FileDataset:
         return Sample(name, image_hwc, label_hw)
 
 
+def read_label(dataset: Dataset, index: int) -> Label:
+    """Read the labels of a sample, without its image if it is a file."""
+    if isinstance(dataset, FileDataset):
+        path = dataset.pairs[index].mask
+        if path is not None:
+            return dataset.read_label(path)
+    return dataset[index].label_hw
+
+
+def identify(dataset: Dataset, index: int) -> str:
+    """Tell a sample from others: by its name and the sizes of its files, or by its dataset."""
+    if not isinstance(dataset, FileDataset):
+        return f"{dataset.name(index)} of {dataset!r}"
+    name, *files = dataset.pairs[index]
+    try:
+        sizes = [str(path.stat().st_size) for path in files if path is not None]
+    except OSError as error:
+        raise DataError(f"cannot read {error.filename}: {error.strerror}.") from error
+    return " ".join([name, *sizes])
+
+
 def has_labels(dataset: Dataset) -> bool:
     """Return whether there are labels to score against. Opens no files."""
     return not isinstance(dataset, FileDataset) or any(p.mask is not None for p in dataset.pairs)

@@ -55,6 +55,7 @@ class DatasetEntry:
     prepare: Callable[[Path, Path | None], PreparePlan] | None = None  # (root, source)
     converts: str = ""  # what `prepare` makes of which files
     needs_root: bool = True
+    own_lists: bool = False  # a list of images in its files is a split too, whatever its name
     folder: str = ""  # under $RECONET_DATA; by default the name
     terms: str = ""  # of the training data, in a model card; by default the licence
     absent_classes: tuple[str, ...] = ()  # in no test image: not part of the mean IoU

@@ -47,6 +47,11 @@ class Batch(NamedTuple):
     names: tuple[str, ...]
     skipped: tuple[str, ...]  # "name: reason" for each image that became a void crop
 
+    @property
+    def inputs(self) -> Tensor:
+        """Return what the network reads."""
+        return self.image_bchw
+
 
 class Skipped(NamedTuple):
     """An image that could not be read, and why."""

@@ -14,18 +14,20 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def map_in_processes(work: Callable[[T], R], items: Sequence[T], workers: int) -> Iterator[R]:
+def map_in_processes(
+    work: Callable[[T], R], items: Sequence[T], workers: int, *, chunk: int | None = None
+) -> Iterator[R]:
     """Yield the results in order. With 0 workers this process does the work.
 
     `work` must be picklable, as a function of a module is. Each process gets it once, and items
-    in chunks.
+    in chunks: many items at once, unless `chunk` says how many.
     """
     if workers == 0:
         yield from map(work, items)
         return
     pool = ProcessPoolExecutor(workers, get_context("spawn"), _start, (work,))  # fork hurts threads
     try:
-        chunk = max(1, min(32, len(items) // (4 * workers)))
+        chunk = chunk or max(1, min(32, len(items) // (4 * workers)))
         yield from pool.map(_do_work, items, chunksize=chunk)
     except BrokenProcessPool as error:
         raise DataError(

@@ -53,7 +53,7 @@ def open_dataset(
 ) -> Dataset:
     """Open one split of a dataset, e.g. open_dataset("voc12", "val", "/data/voc")."""
     entry = pick(DATASETS, name, "dataset")
-    if split not in entry.info.splits:
+    if split not in entry.info.splits and not entry.own_lists:
         raise unknown(f"split of {name}", split, entry.info.splits)
     place = dataset_root(name, root)
     if entry.options is not None:

@@ -4,6 +4,7 @@ run.py             run_training: the training with its files, signals, validatio
 train.py           the training loop, a generator of steps
 validate.py        score the network during a training
 setup.py           build what the loop needs from a recipe, and check it
+prepare.py         the frozen part of a network, and cached features before a training
 optim.py           optimiser, learning rate and running mean of the weights
 sync_batchnorm.py  batch norm over all processes
 checkpoint.py      last.pt, the state that a training resumes from
@@ -13,14 +14,17 @@ stop.py            stop on a signal, between two steps
 """
 
 from reconet.engine.checkpoint import run_weights
+from reconet.engine.prepare import FeaturePlan, plan_features
 from reconet.engine.run import TrainingResult, run_training
 from reconet.engine.run_directory import MAY_CHANGE, lock_directory, read_log
 from reconet.engine.setup import total_steps
 
 __all__ = [
     "MAY_CHANGE",
+    "FeaturePlan",
     "TrainingResult",
     "lock_directory",
+    "plan_features",
     "read_log",
     "run_training",
     "run_weights",

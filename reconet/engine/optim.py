@@ -19,7 +19,7 @@ def make_optimizer(model: Segmenter, optim: Optim) -> torch.optim.SGD:
     core = model.context.core
     # The core is a group only if it has a rate of its own: older checkpoints stay readable.
     in_core = list(core.parameters()) if core is not None and optim.core_lr_factor != 1 else []
-    backbone = list(model.backbone.parameters())
+    backbone = model.trunk_parameters()
     known = {id(parameter) for parameter in [*backbone, *in_core]}
     head = [parameter for parameter in model.parameters() if id(parameter) not in known]
     factors = [(backbone, 1.0), (head, optim.head_lr_factor)]

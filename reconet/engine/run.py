@@ -13,14 +13,16 @@ import torch
 
 from reconet.data import open_split
 from reconet.data.dataset import share_images
-from reconet.data.loader import batches
 from reconet.engine.checkpoint import LogState, load_last, save_last
+from reconet.engine.inputs import open_inputs
 from reconet.engine.memory import memory_mb, memory_warning
+from reconet.engine.prepare import fit_trunk
 from reconet.engine.run_directory import Log, append_start, lock_directory, open_run
 from reconet.engine.setup import (
     augmentation,
     check_labels,
     check_precision,
+    check_views,
     make_state,
     total_steps,
 )
@@ -30,6 +32,7 @@ from reconet.engine.validate import validate
 from reconet.errors import DataError, OutputError
 from reconet.evaluation import StoppedError, write_prediction_sheet
 from reconet.models.network_info import NetworkInfo
+from reconet.models.segmenter import Segmenter
 from reconet.models.trained import TrainedNetwork, save_trained
 from reconet.recipes.schema import Recipe
 from reconet.system.distributed import Processes, join_processes
@@ -96,13 +99,28 @@ class TrainingRun:
         self.seen_in_training = share_images(self.train_set, self.val_set)
         self.steps = total_steps(recipe, len(self.train_set))
         check_precision(recipe, processes)
+        check_views(recipe)
         torch.manual_seed(recipe.train.seed)
         torch.use_deterministic_algorithms(recipe.train.deterministic, warn_only=True)
         num_classes = len(self.train_set.info.classes)
-        self.state = make_state(recipe, num_classes, processes, fresh=not resume)
+        self.state = make_state(
+            recipe, num_classes, processes, fresh=not resume, fit=self._fit_trunk
+        )
         self.log_state = load_last(directory / LAST, self.state) if resume else LogState()
+        self.inputs = open_inputs(
+            recipe,
+            augmentation(recipe),
+            self.state.model,
+            self.train_set,
+            self.val_set,
+            processes,
+            progress,
+        )
         self.stop, self.status = StopSwitch(), ""
         self.log = Log(directory, self.state.step) if processes.is_first else None
+
+    def _fit_trunk(self, model: Segmenter) -> None:
+        fit_trunk(model, self.recipe, self.train_set, self.processes, self.progress)
 
     def run(self) -> TrainingResult:
         """Train what is left to train, then draw the predictions of the best network."""
@@ -138,23 +156,9 @@ class TrainingRun:
         return stopped
 
     def _train(self, start: int) -> None:
-        recipe, settings = self.recipe, self.recipe.train
-        stream = batches(
-            self.train_set,
-            augmentation(recipe),
-            seed=settings.seed,
-            batch=settings.batch,
-            steps=self.steps,
-            start=start,
-            rank=self.processes.rank,
-            processes=self.processes.size,
-            workers=recipe.data.workers,
-            on_error=recipe.data.on_error,
-            keep=False,
-        )
         self.clock, self.clock_step = time.monotonic(), start
-        stream = fail_together(stream, self.processes)
-        loop = train(self.state, stream, recipe, self.steps, self.processes, self.stop)
+        stream = fail_together(self.inputs.batches(start, self.steps), self.processes)
+        loop = train(self.state, stream, self.recipe, self.steps, self.processes, self.stop)
         with closing(loop) as steps:  # so that no exchange of gradients outlives its process group
             while (step := self._next_step(steps)) is not None:
                 if self._finish_step(step):
@@ -216,8 +220,8 @@ class TrainingRun:
         try:
             values, iou_k = validate(
                 self.state.best_model,
+                self.inputs,
                 self.val_set,
-                self.recipe.data,
                 self.processes,
                 stop=self.stop,
                 progress=self.progress,

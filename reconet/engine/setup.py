@@ -1,5 +1,7 @@
 """Build what a training needs from its recipe, and check it before the first step."""
 
+from collections.abc import Callable
+
 import torch
 
 from reconet.data.dataset import Dataset, has_labels
@@ -10,7 +12,7 @@ from reconet.engine.optim import Ema, make_optimizer
 from reconet.engine.sync_batchnorm import synchronise_batchnorm
 from reconet.engine.train import State
 from reconet.errors import DataError, RecipeError, TrainingError
-from reconet.models.segmenter import build_model
+from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.trained import put_weights
 from reconet.recipes.schema import Recipe
 from reconet.system.distributed import Processes
@@ -29,16 +31,26 @@ def augmentation(recipe: Recipe) -> Augmentation:
     return Augmentation(crop=data.crop, base_size=data.base_size, scale=data.scale, flip=data.flip)
 
 
-def make_state(recipe: Recipe, num_classes: int, processes: Processes, *, fresh: bool) -> State:
+def make_state(
+    recipe: Recipe,
+    num_classes: int,
+    processes: Processes,
+    *,
+    fresh: bool,
+    fit: Callable[[Segmenter], None] | None = None,
+) -> State:
     """Build the network and its optimiser at step 0.
 
-    Pretrained weights are loaded only if `fresh`: a checkpoint would replace them anyway.
+    Pretrained weights are loaded only if `fresh`: a checkpoint would replace them anyway. `fit`
+    prepares layers that depend on the data, unless the weights come from another run.
     """
     start = recipe.train.init_from
     model = build_model(recipe, num_classes, pretrained=fresh and start is None)
     if fresh and start is not None:
         put_weights(model, run_weights(start), start, other_classes=True)
     model.to(processes.device)
+    if fresh and start is None and fit is not None:
+        fit(model)
     if recipe.train.channels_last:
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     synchronise_batchnorm(model, processes)
@@ -52,6 +64,15 @@ def check_labels(*splits: Dataset) -> None:
     for split in splits:
         if not has_labels(split):
             raise DataError(f"{split.info.name} {split.split} has no labels to learn or score by.")
+
+
+def check_views(recipe: Recipe) -> None:
+    """Refuse to cache features of a backbone that moves."""
+    if recipe.data.views is not None and not recipe.model.frozen:
+        raise RecipeError(
+            f"data.views={recipe.data.views} caches features of a frozen backbone; "
+            "set model.frozen=true, or data.views=null."
+        )
 
 
 def check_precision(recipe: Recipe, processes: Processes) -> None:

@@ -2,8 +2,9 @@
 
 import contextlib
 import inspect
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -11,16 +12,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from reconet.cache import FeatureBatch
 from reconet.data.loader import Batch
 from reconet.engine.optim import Ema, set_lr
 from reconet.engine.stop import StopSwitch
 from reconet.errors import DataError, RecipeError, TrainingError
-from reconet.models.features import Logits
+from reconet.models.features import Features, Logits
 from reconet.models.losses import segmentation_loss, valid_pixels
 from reconet.models.segmenter import Segmenter
 from reconet.recipes.schema import Recipe
 from reconet.system.distributed import Processes
 
+AnyBatch = Batch | FeatureBatch
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -53,7 +56,7 @@ class State:
         return self.ema.model
 
 
-def fail_together(batches: Iterable[Batch], processes: Processes) -> Iterator[Batch]:
+def fail_together(batches: Iterable[AnyBatch], processes: Processes) -> Iterator[AnyBatch]:
     """Pass batches on. An error of one process ends all, before any waits for a gradient."""
     stream = iter(batches)
     while True:
@@ -70,7 +73,7 @@ def fail_together(batches: Iterable[Batch], processes: Processes) -> Iterator[Ba
 
 def train(
     state: State,
-    batches: Iterable[Batch],
+    batches: Iterable[AnyBatch],
     recipe: Recipe,
     steps: int,
     processes: Processes,
@@ -115,25 +118,32 @@ def _distribute(model: Segmenter, processes: Processes) -> nn.Module:
 def _backward(
     net: nn.Module,
     state: State,
-    batch: Batch,
+    batch: AnyBatch,
     recipe: Recipe,
     processes: Processes,
     class_weight_k: Tensor | None,
     stop: StopSwitch,
 ) -> tuple[float, bool]:
     """Compute the gradients of a step. Return its loss over all processes, and whether to stop."""
-    image_bchw = batch.image_bchw.to(processes.device, non_blocking=True)
-    label_bhw = batch.label_bhw.to(processes.device, non_blocking=True)
+    stride = recipe.loss.stride
+    label_bhw = batch.label_bhw[:, stride // 2 :: stride, stride // 2 :: stride]
+    label_bhw = label_bhw.to(processes.device, non_blocking=True)
+    inputs = _map_inputs(batch.inputs, lambda x: x.to(processes.device, non_blocking=True))
     if not recipe.train.channels_last:
-        image_bchw = image_bchw.contiguous()
+        inputs = _map_inputs(inputs, Tensor.contiguous)
     pixels = processes.sum(valid_pixels(label_bhw, class_weight_k))
-    micro = recipe.train.micro_batch or len(image_bchw)
-    chunks = list(zip(image_bchw.split(micro), label_bhw.split(micro), strict=True))
+    micro = recipe.train.micro_batch or len(label_bhw)
+    chunks = [
+        (_map_inputs(inputs, partial(_rows, first=first, count=micro)), label)
+        for first, label in zip(
+            range(0, len(label_bhw), micro), label_bhw.split(micro), strict=True
+        )
+    ]
     loss = torch.zeros((), device=processes.device)
     state.optimizer.zero_grad()
-    for number, (image, label) in enumerate(chunks, start=1):
+    for number, (part_inputs, label) in enumerate(chunks, start=1):
         with _only_last_syncs(net, number == len(chunks)):
-            part = _loss(net, state.model, image, label, recipe, pixels, class_weight_k)
+            part = _loss(net, state.model, part_inputs, label, recipe, pixels, class_weight_k)
             # DDP takes the mean over processes; the loss is a sum over them.
             state.scaler.scale(part * processes.size).backward()
             loss += part.detach()
@@ -145,15 +155,16 @@ def _backward(
 def _loss(
     net: nn.Module,
     model: Segmenter,
-    image_bchw: Tensor,
+    inputs: Tensor | Features,
     label_bhw: Tensor,
     recipe: Recipe,
     pixels: Tensor,
     class_weight_k: Tensor | None,
 ) -> Tensor:
     precision = recipe.train.precision
-    with torch.autocast(image_bchw.device.type, DTYPES[precision], enabled=precision != "fp32"):
-        logits: Logits = net(image_bchw)
+    size = (label_bhw.shape[1], label_bhw.shape[2])
+    with torch.autocast(label_bhw.device.type, DTYPES[precision], enabled=precision != "fp32"):
+        logits: Logits = net(inputs, size)
     own = segmentation_loss(
         logits,
         label_bhw,
@@ -165,6 +176,14 @@ def _loss(
     )
     # A context's own loss is a mean over its images. Weighted so, micro-batches add up.
     return own + model.context.loss(logits.extra, label_bhw) * (len(label_bhw) / recipe.train.batch)
+
+
+def _map_inputs(inputs: Tensor | Features, change: Callable[[Tensor], Tensor]) -> Tensor | Features:
+    return Features(*map(change, inputs)) if isinstance(inputs, Features) else change(inputs)
+
+
+def _rows(x: Tensor, *, first: int, count: int) -> Tensor:
+    return x[first : first + count]
 
 
 def _update_weights(state: State, recipe: Recipe) -> None:
@@ -194,7 +213,9 @@ def _class_weights(recipe: Recipe, num_classes: int, device: torch.device) -> Te
     return torch.tensor(weights, device=device)
 
 
-def _divergence_error(loss: float, lr: float, batch: Batch, processes: Processes) -> TrainingError:
+def _divergence_error(
+    loss: float, lr: float, batch: AnyBatch, processes: Processes
+) -> TrainingError:
     names = [name for names in processes.gather(batch.names) for name in names]
     return TrainingError(
         f"the loss is {loss} at step {batch.step} with learning rate {lr:.3g}; images: "

@@ -5,13 +5,12 @@ from typing import NamedTuple
 from torch import Tensor
 
 from reconet.data.dataset import Dataset
+from reconet.engine.inputs import Inputs
 from reconet.engine.stop import StopSwitch
-from reconet.evaluation import count_model_confusion, no_labels_error
+from reconet.evaluation import no_labels_error
 from reconet.evaluation.benchmarks import benchmark_scores, named_scores
-from reconet.inference.protocol import Protocol
 from reconet.models.liveness import mean_liveness, record_liveness
 from reconet.models.segmenter import Segmenter
-from reconet.recipes.schema import Data
 from reconet.system.distributed import Processes
 from reconet.system.progress import Progress
 
@@ -25,8 +24,8 @@ class Validation(NamedTuple):
 
 def validate(
     model: Segmenter,
+    inputs: Inputs,
     dataset: Dataset,
-    settings: Data,
     processes: Processes,
     *,
     stop: StopSwitch,
@@ -38,16 +37,7 @@ def validate(
     """
     counter = _StatusProgress(progress, processes.share_of(len(dataset)))
     with record_liveness(model.context) as samples:
-        confusion = count_model_confusion(
-            model,
-            dataset,
-            processes,
-            protocol=Protocol.in_training(settings),
-            workers=settings.workers,
-            on_error=settings.on_error,
-            stop=stop,
-            progress=counter,
-        )
+        confusion = inputs.count_confusion(model, stop, counter)
     count_kk, info = confusion.count_kk, dataset.info
     processes.raise_together(None if count_kk.any() else no_labels_error(dataset))
     values = named_scores(count_kk, info.name, info.classes)

@@ -22,7 +22,6 @@ from torch import Tensor
 from reconet.data.transforms import MEAN_COLOUR
 from reconet.inference.protocol import Protocol, WindowGrid, window_grid
 from reconet.inference.resampling import Span, linear_weights, scale_part
-from reconet.recipes.schema import Recipe
 from reconet.types import Image
 
 # image_bcyx, RGB uint8 -> logits_bkij of any resolution that covers the same ground: a network, a
@@ -123,13 +122,13 @@ def _make_readers(forward: Forward, image_hwc: Tensor, protocol: Protocol) -> "l
     return [WindowReader(forward, image_hwc, grid, protocol) for grid in grids]
 
 
-def whole_image(image_hwc: Image, recipe: Recipe) -> Tensor:
+def whole_image(image_hwc: Image, base_size: int) -> Tensor:
     """Return the image as the network sees it whole: image_bchw, its long side at base_size.
 
     An attention belongs to one forward pass, and at this size objects are as large as they were in
     training. An evaluation by windows would have one attention for each window instead.
     """
-    protocol = Protocol(mode="whole", base_size=recipe.data.base_size, budget_bytes=2**62)
+    protocol = Protocol(mode="whole", base_size=base_size, budget_bytes=2**62)
     rows, columns = window_grid((image_hwc.shape[0], image_hwc.shape[1]), 1.0, protocol)
     image_chw = torch.from_numpy(image_hwc).permute(2, 0, 1)
     size = (rows.scaled, columns.scaled)

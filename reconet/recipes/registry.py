@@ -10,6 +10,7 @@ from pathlib import Path
 from reconet.errors import RecipeError, pick
 from reconet.recipes import (
     ade20k,
+    camvid,
     cityscapes,
     coco,
     cocostuff,
@@ -24,14 +25,17 @@ from reconet.recipes.storage import read_recipe
 from reconet.system.run_files import RECIPE
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
+    "ade20k/frozen_r50": ade20k.frozen_r50,
     "ade20k/reconet_r50": ade20k.reconet_r50,
     "ade20k/reconet_r101": ade20k.reconet_r101,
+    "camvid/frozen_r50": camvid.frozen_r50,
     "cityscapes/reconet_r50": cityscapes.reconet_r50,
     "cityscapes/reconet_r101": cityscapes.reconet_r101,
     "cityscapes/reconet_r101_test": cityscapes.reconet_r101_test,
     "coco/reconet_r101": coco.reconet_r101,
     "coco/reconet_r152": coco.reconet_r152,
     "cocostuff/reconet_r101": cocostuff.reconet_r101,
+    "folder/frozen": folder.frozen,
     "folder/reconet": folder.reconet,
     "pcontext/reconet_r101": pcontext.reconet_r101,
     "scenes/fcn": scenes.fcn,
@@ -40,6 +44,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "scenes/study_quick": scenes.study_quick,
     "scenes/tiny": scenes.tiny,
     "siftflow/reconet_r101": siftflow.reconet_r101,
+    "voc12/frozen_r50": voc12.frozen_r50,
     "voc12/reconet_r50": voc12.reconet_r50,
     "voc12/reconet_r101": voc12.reconet_r101,
     "voc12/reconet_r101_finetune": voc12.reconet_r101_finetune,

@@ -69,6 +69,10 @@ class Data(Settings):
     """range of random scales, relative to base_size"""
     flip: bool = True
     """mirror half of the images"""
+    views: Annotated[int, Field(gt=0, le=1000, strict=True)] | None = None
+    """augmented views of each image, drawn once, whose features are cached; needs model.frozen"""
+    view_seed: Seed = 0
+    """another seed, other views"""
     workers: Annotated[int, Field(ge=0, le=1024)] = 2
     """processes that read and augment; 0 reads in the training process"""
     on_error: Literal["raise", "skip"] = "raise"
@@ -92,6 +96,10 @@ class Model(Settings):
     """factor on the backbone's channels"""
     weights: str | None = None
     """weights of the backbone: "imagenet", a timm hub id, or a .safetensors or .pth file"""
+    frozen: bool = False
+    """keep the backbone as it is: no gradients, no moving statistics"""
+    project: Annotated[int, Field(ge=4, le=2**14, strict=True)] | None = None
+    """principal components that the last stage is projected to; by default it is not projected"""
     context: str = "reconet"
     """the method between backbone and classifier"""
     rank: Annotated[int, Field(gt=0, le=2**15, strict=True)] | None = None
@@ -107,6 +115,8 @@ class Loss(Settings):
 
     aux_weight: Annotated[float, Field(ge=0)] = 0.2
     """weight of the auxiliary classifier's loss"""
+    stride: Annotated[int, Field(gt=0, le=64, strict=True)] = 1
+    """learn from every n-th row and column of the labels, at 1/n of the logits' size"""
     ohem: Fraction | None = None
     """learn only from pixels whose true class has less than this probability"""
     ohem_min_kept: Annotated[int, Field(ge=0)] = 10_000

@@ -6,7 +6,7 @@ one process, and nothing here communicates.
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
@@ -99,6 +99,21 @@ class Processes:
         if failed:
             raise OtherProcessError("the first process failed and reports why.")
         return self.broadcast(result)  # type: ignore[no-any-return]
+
+    @contextmanager
+    def first_holds(
+        self, open_context: Callable[[], AbstractContextManager[object]]
+    ) -> Iterator[None]:
+        """Let the first process hold something, such as a lock, while all of them work."""
+        with ExitStack() as stack:
+
+            def enter() -> None:
+                stack.enter_context(open_context())
+
+            self.run_on_first(enter)
+            yield
+            if self.size > 1:
+                dist.barrier()
 
 
 @contextmanager

@@ -120,6 +120,15 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode())
 
 
+def readable_bytes(count: float) -> str:
+    """Format a size for people: 512 B, 3.4 MB, 12 GB."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 999.5:
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 99.5 else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

@@ -1,4 +1,4 @@
-"""`reconet bench module`: what it measures, and what it draws."""
+"""`reconet bench`: what it measures, and what it draws."""
 
 import json
 from pathlib import Path
@@ -29,3 +29,19 @@ def test_bench_module_measures_what_is_chosen_and_draws_it(
     names = [core["name"] for core in json.loads(out)["cores"]]
     assert names == ["reconet", "reconet, loop", "danet", "senet"]
     assert image.stat().st_size > 1000
+
+
+def test_bench_train_compares_cached_features_with_the_whole_network(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = ["bench", "train", "--frozen", "--backbone=resnet18", "--size=64", "--batch=2"]
+    code, out, err = run(capsys, *arguments, "--steps=1", "--device=cpu", "--json")
+    assert code == 0, err
+    result = json.loads(out)
+    assert result["over_full"] > 0
+    assert result["cache_bytes_per_image"] == 512 * 4 * 4 * 2 + 64 * 64
+    assert {"build_seconds_per_image", "break_even_epochs"} <= result.keys()
+    code, out, _ = run(capsys, *arguments, "--steps=1", "--device=cpu")
+    assert code == 0
+    assert "head on cached features" in out
+    assert "20.5 kB" in out

@@ -68,6 +68,16 @@ def test_where_there_is_no_terminal_progress_is_a_line_now_and_then(
         "evaluate: 4 of 5, about 6 s left",
         "write: 2 of 3, about 6 s left, b.png",
     ]
+    with show_progress("slow start") as progress:
+        progress.start(9)
+        next(clock)  # processes that start
+        progress.advance()
+        progress.advance()
+        progress.advance()
+    assert capsys.readouterr().err.splitlines() == [
+        "slow start: 1 of 9",  # nothing is known about the pace yet
+        "slow start: 3 of 9, about 36 s left",
+    ]
     with show_progress("steps", lines=False) as silent:
         silent.start(5)
         silent.advance(3)

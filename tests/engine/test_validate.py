@@ -8,7 +8,9 @@ import torch
 from PIL import Image
 
 from reconet.data import open_split
+from reconet.engine.inputs import ImageInputs
 from reconet.engine.run_directory import read_log
+from reconet.engine.setup import augmentation
 from reconet.engine.stop import StopSwitch
 from reconet.engine.validate import validate
 from reconet.system.distributed import Processes
@@ -84,10 +86,18 @@ class SecondOfTwo(Processes):
 def test_progress_counts_the_images_of_this_process() -> None:
     recipe, progress = tiny_recipe("data.options.val=5"), ProgressRecorder()
     processes = SecondOfTwo(rank=1, size=2, device=torch.device("cpu"))
+    train_set, val_set = (open_split(recipe.data, split) for split in ("train", "val"))
+    inputs = ImageInputs(
+        recipe=recipe,
+        augmentation=augmentation(recipe),
+        train_set=train_set,
+        val_set=val_set,
+        processes=processes,
+    )
     validate(
         tiny_network(recipe).model,
-        open_split(recipe.data, "val"),
-        recipe.data,
+        inputs,
+        val_set,
         processes,
         stop=StopSwitch(),
         progress=progress,

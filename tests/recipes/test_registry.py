@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from reconet.data import DATASETS
 from reconet.errors import RecipeError
 from reconet.models.segmenter import build_model
 from reconet.recipes import RECIPES, find_recipe, write_recipe
@@ -62,7 +63,7 @@ PAPER = {
 
 @pytest.mark.parametrize("name", sorted(set(RECIPES) | set(PAPER)))
 def test_the_paper_recipes_carry_the_paper_settings(name: str) -> None:
-    if name.startswith(("scenes/", "folder/")):
+    if name.startswith(("scenes/", "folder/")) or "/frozen" in name:
         assert name not in PAPER
         return
     r = find_recipe(name)
@@ -74,3 +75,15 @@ def test_the_paper_recipes_carry_the_paper_settings(name: str) -> None:
     assert name.endswith(("r50", "r101", "r152", "finetune", "trainval", "test"))
     assert r.model.backbone.removeprefix("resnet") in name
     assert (r.model.weights, r.model.stem, r.model.context) == ("imagenet", "deep", "reconet")
+
+
+@pytest.mark.parametrize("name", sorted(name for name in RECIPES if "/frozen" in name))
+def test_frozen_recipes_can_use_the_cache_and_see_every_view(name: str) -> None:
+    r = find_recipe(name)
+    assert r.model.frozen
+    assert r.model.project is not None
+    assert r.data.views is not None
+    assert r.train.steps is not None
+    images = DATASETS[r.data.name].info.splits.get(r.data.train_split) or 1000
+    assert r.train.steps * r.train.batch >= r.data.views * images
+    assert r.train.steps % r.train.eval_every == 0

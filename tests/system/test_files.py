@@ -5,7 +5,7 @@ from typing import BinaryIO
 import pytest
 
 from reconet.errors import OutputError
-from reconet.system.files import write_atomic, write_text
+from reconet.system.files import readable_bytes, write_atomic, write_text
 
 
 def test_write_replaces_a_file_and_makes_its_folder(tmp_path: Path) -> None:
@@ -47,3 +47,9 @@ def test_a_link_stays_a_link_and_no_device_is_replaced(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="no ordinary file"):
         write_text(pipe, "x")
     assert not pipe.is_file()
+
+
+def test_sizes_are_readable() -> None:
+    values = (0, 999, 1000, 99_400, 655_360, 3.41e6, 999.9e6, 12e9, 2.5e12)
+    told = ["0 B", "999 B", "1.0 kB", "99.4 kB", "655 kB", "3.4 MB", "1.0 GB", "12.0 GB", "2.5 TB"]
+    assert [readable_bytes(value) for value in values] == told

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from reconet.system.timing import ratios, time_in_turns
+from reconet.system.timing import ratios, readable_seconds, time_in_turns
 
 
 def test_calls_take_turns_and_the_first_round_is_not_counted(
@@ -25,3 +25,9 @@ def test_calls_take_turns_and_the_first_round_is_not_counted(
 
 def test_ratios_are_those_within_a_round() -> None:
     assert ratios([1.0, 8.0], [2.0, 4.0]) == [0.5, 2.0]
+
+
+def test_times_are_readable() -> None:
+    values = (0.4, 18, 119, 120, 7140, 7200, 90000)
+    told = ["0 s", "18 s", "119 s", "2 min", "119 min", "2.0 h", "25.0 h"]
+    assert [readable_seconds(value) for value in values] == told

@@ -11,7 +11,14 @@ from reconet.cli.output import print_result, show_progress
 SizeOption = Annotated[
     int, typer.Option("--size", metavar="N", min=33, help="Height and width of the images.")
 ]
-BatchOption = Annotated[int, typer.Option("--batch", metavar="N", min=1, help="Images in a step.")]
+BatchOption = Annotated[
+    int | None,
+    typer.Option("--batch", metavar="N", min=1, help="Images in a step: 2, or 16 with --frozen."),
+]
+FrozenOption = Annotated[
+    bool,
+    typer.Option("--frozen", help="Compare a head on cached features with the whole network."),
+]
 StepsOption = Annotated[
     int,
     typer.Option("--steps", metavar="N", min=1, help="Measured steps, of which the median counts."),
@@ -21,25 +28,46 @@ StepsOption = Annotated[
 def train(
     backbone: BackboneOption = "resnet50",
     size: SizeOption = 256,
-    batch: BatchOption = 2,
+    batch: BatchOption = None,
     steps: StepsOption = 8,
+    frozen: FrozenOption = False,
     device: DeviceOption = "auto",
     as_json: JsonOption = False,
 ) -> None:
-    """Compare training steps in fp32 and bf16.
+    """Compare training steps in fp32 and bf16, or with and without cached features.
 
     bf16 uses channels last. Both take turns, and the losses of both are shown.
+
+    --frozen trains the network of voc12/frozen_r50, with random weights: as a whole, and the head
+    alone on cached features. It also shows what the cache costs, and when it has paid.
 
     \b
     Examples:
       reconet bench train
       reconet bench train --backbone resnet18 --batch 8 --json
+      reconet bench train --frozen
     """
+    if frozen:
+        _compare_frozen(backbone, size, batch or 16, steps, device, as_json)
+        return
     from reconet.bench.train import bench_train
     from reconet.cli.tables.bench import train_table
 
+    batch = batch or 2
     with show_progress("bench", "measuring, takes some minutes ..."):
         results = bench_train(backbone=backbone, size=size, batch=batch, steps=steps, device=device)
     title = f"RecoNet, {backbone}, {batch} images of {size} x {size} a step"
     values = {"modes": [asdict(result) for result in results]}
     print_result(values, [train_table(title, results)], as_json)
+
+
+def _compare_frozen(
+    backbone: str, size: int, batch: int, steps: int, device: str, as_json: bool
+) -> None:
+    from reconet.bench.frozen import bench_frozen
+    from reconet.cli.tables.bench import frozen_table
+
+    with show_progress("bench", "measuring, takes some minutes ..."):
+        result = bench_frozen(backbone=backbone, size=size, batch=batch, steps=steps, device=device)
+    title = f"{backbone}, output stride 16, {batch} images of {size} x {size} a step"
+    print_result(asdict(result), [frozen_table(title, result)], as_json)

@@ -6,10 +6,12 @@ from rich.table import Table
 
 from reconet.bench.data import DataBench
 from reconet.bench.evaluate import EvaluateBench
+from reconet.bench.frozen import FrozenBench
 from reconet.bench.model import ModelBench
 from reconet.bench.modules import ModuleBench
 from reconet.bench.train import TrainBench
 from reconet.cli.tables.table import make_table
+from reconet.system.files import readable_bytes
 
 
 def module_table(title: str, results: Sequence[ModuleBench], remarks: Sequence[str]) -> Table:
@@ -82,6 +84,28 @@ def train_table(title: str, results: Sequence[TrainBench]) -> Table:
             for r in results
         ],
     )
+
+
+def frozen_table(title: str, result: FrozenBench) -> Table:
+    table = make_table(
+        title,
+        ["training", "img/s", "speed"],
+        [
+            ["whole network", f"{result.full_images_per_second:.2f}", "1.0x"],
+            [
+                "head on cached features",
+                f"{result.cached_images_per_second:.2f}",
+                f"{result.over_full:.1f}x",
+            ],
+        ],
+    )
+    epochs = result.break_even_epochs
+    table.caption = (
+        f"The cache takes {readable_bytes(result.cache_bytes_per_image)} and "
+        f"{result.build_seconds_per_image:.2f} s per image and view. "
+        + ("It never pays." if epochs is None else f"It has paid after {epochs:.2f} epochs a view.")
+    )
+    return table
 
 
 def evaluate_table(title: str, results: Sequence[EvaluateBench]) -> Table:

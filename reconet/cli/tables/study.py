@@ -27,13 +27,14 @@ def variants_table(plan: StudyPlan) -> Table:
         for v in plan.variants
     ]
     table = make_text_table(plan.study.question, ["variant", "what it is", "settings"], rows)
-    table.caption = f"seeds {plan.seeds[0]} to {plan.seeds[-1]}; baseline {plan.study.baseline}"
+    table.caption = f"seeds {', '.join(map(str, plan.seeds))}; baseline {plan.baseline}"
     return table
 
 
 def study_tables(result: StudyResult) -> list[RenderableType]:
     """Return the rows, then the conditions that they were measured under."""
     data = result.recipe.data
-    table = make_table(f"{result.study.question} {data.name}", COLUMNS, table_rows(result))
+    splits = f"{data.name}, trained on {data.train_split}, scored on {data.val_split}"
+    table = make_table(f"{result.study.question} {splits}", COLUMNS, table_rows(result))
     table.caption = "\n".join(caption(result))
     return [table, *(Text(f"{name}: {value}") for name, value in conditions(result))]

@@ -19,7 +19,7 @@ from reconet.data.images.write import mask_png, write_mask
 from reconet.data.labels import LabelReader, in_order
 from reconet.data.layout import contents, find_root, need_folder, read_ids
 from reconet.data.prepare.run import Job, PreparePlan, check_written, write_list
-from reconet.errors import DataError
+from reconet.errors import DataError, unknown
 from reconet.system.files import write_atomic
 
 CLASSES = class_names(
@@ -38,17 +38,27 @@ read_label = LabelReader(in_order(len(CLASSES)))
 
 def open_voc12(root: Path, split: str) -> FileDataset:
     home = _home(root)
+    if split not in VOC12.info.splits and not (home / LISTS / f"{split}.txt").is_file():
+        lists = [path.stem for path in (home / LISTS).glob("*.txt")]
+        raise unknown("split of voc12", split, {*VOC12.info.splits, *lists})
     hint = "Run `reconet data prepare voc12` to make it from SBD." if split == "trainaug" else ""
     names = read_ids(home / LISTS / f"{split}.txt", hint)
     if split == "trainaug":
         _refuse_leak(names, home / LISTS)
     images = need_folder(home / "JPEGImages")
-    folder = AUG if split == "trainaug" else "SegmentationClass"
-    labels = None if split == "test" else need_folder(home / folder, hint)
+    labels = None if split == "test" else need_folder(_masks(home, split, names), hint)
     pairs = [
         Pair(name, images / f"{name}.jpg", labels and labels / f"{name}.png") for name in names
     ]
     return FileDataset(info=VOC12.info, split=split, pairs=pairs, read_label=read_label)
+
+
+def _masks(home: Path, split: str, names: list[str]) -> Path:
+    """Return the folder of a split's masks. A list of your own takes SBD's where VOC has none."""
+    official = home / "SegmentationClass"
+    if split in VOC12.info.splits:
+        return home / AUG if split == "trainaug" else official
+    return official if all((official / f"{name}.png").is_file() for name in names) else home / AUG
 
 
 def _home(root: Path) -> Path:
@@ -174,6 +184,7 @@ VOC12 = DatasetEntry(
         ),
     ),
     open=open_voc12,
+    own_lists=True,
     prepare=plan_voc12,
     converts="SBD .mat files and VOC masks -> SegmentationClassAug and the trainaug list",
     submission=SubmissionFormat(  # masks with VOC's colours

@@ -1,0 +1,171 @@
+"""Fill a store with features: every missing entry, by many processes, one image at a time.
+
+One image and one thread at a time give the same bits whoever computes an entry and when, so a
+cache that was killed and resumed, or built by more processes, is the same cache.
+"""
+
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reconet.cache.store import Store
+from reconet.cache.views import TrainingViews, WholeImages
+from reconet.data.order import random_stream
+from reconet.data.parallel import map_in_processes
+from reconet.errors import OutputError
+from reconet.models.features import Features
+from reconet.models.fold import fold_batchnorm
+from reconet.models.segmenter import Segmenter
+from reconet.system.progress import SILENT, Progress
+from reconet.system.timing import readable_seconds
+
+SAMPLE_IMAGES, SAMPLE_POSITIONS = 512, 64  # that a projection is fitted to
+SAMPLE = 3  # what the stream of random numbers is for
+FEW = 64  # entries that are not worth the start of other processes
+SPARE_BYTES = 2**28  # that stay free on the disk
+ESTIMATE_SECONDS = 5.0  # of work, after which the time of the rest is told
+Source = TrainingViews | WholeImages
+
+
+@dataclass(frozen=True)
+class EntryWriter:
+    """Compute one entry of a store and keep it."""
+
+    store: Store
+    source: Source
+    model: Segmenter
+
+    def __call__(self, index: int) -> int:
+        image_bchw, label_hw = self.source[index]
+        with one_thread():
+            features = compute(self.model, image_bchw)
+        parts = {"label": label_hw} | features._asdict()
+        arrays = {name: np.asarray(parts[name]) for name in self.store.parts}
+        self.store.write(index, arrays)
+        return index
+
+
+@torch.inference_mode()
+def compute(model: Segmenter, image_bchw: Tensor) -> Features:
+    """Run the trunk of a network on one image: its features without the batch axis."""
+    weight = next(model.backbone.parameters())
+    image_bchw = image_bchw.to(weight.device).contiguous(memory_format=torch.channels_last)
+    features = model.trunk(image_bchw)
+    return Features(*(map_bchw[0].cpu().contiguous() for map_bchw in features))
+
+
+def fill(
+    store: Store,
+    source: Source,
+    model: Segmenter,
+    *,
+    workers: int,
+    mine: slice = slice(None),
+    progress: Progress = SILENT,
+) -> None:
+    """Compute what is missing; `mine` is the share of this process among others."""
+    missing = store.missing()[mine]
+    if not missing:
+        return
+    check_disk(store, len(missing))
+    work = EntryWriter(store, source, as_fast_trunk(model))
+    workers = workers if len(missing) >= FEW else 0
+    progress.start(len(missing), "compute features")
+    pace = Pace(len(missing), workers)
+    for _ in map_in_processes(work, missing, workers, chunk=1):
+        progress.advance()
+        if estimate := pace.estimate():
+            progress.note(f"computing the features takes about {estimate} from here")
+
+
+class Pace:
+    """Estimate once how long the rest will take.
+
+    Other processes need seconds to start, so the clock starts when each has sent an entry.
+    """
+
+    def __init__(self, total: int, workers: int) -> None:
+        self._left, self._unmeasured = total, max(1, workers)
+        self._measured, self._began, self._told = 0, 0.0, False
+
+    def estimate(self) -> str | None:
+        """Count an entry. Return the time of the rest at the first moment that it is known."""
+        self._left -= 1
+        if self._unmeasured > 0:
+            self._unmeasured -= 1
+            self._began = time.monotonic()
+            return None
+        self._measured += 1
+        took = time.monotonic() - self._began
+        if self._told or took < ESTIMATE_SECONDS or not self._left:
+            return None
+        self._told = True
+        return readable_seconds(took / self._measured * self._left)
+
+
+def as_fast_trunk(model: Segmenter) -> Segmenter:
+    """Copy a network for use only: batch norm folded, channels last."""
+    folded = fold_batchnorm(model)
+    return folded.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def check_disk(store: Store, entries: int) -> None:
+    """Refuse to start what the disk has no room for."""
+    need = entries * (store.bytes // max(1, store.count)) + SPARE_BYTES
+    free = shutil.disk_usage(store.directory).free
+    if need > free:
+        raise OutputError(
+            f"the features need {need / 1e9:.1f} GB and {store.directory} has {free / 1e9:.1f} GB "
+            "free; set RECONET_CACHE to another disk, or run `reconet cache clear`."
+        )
+
+
+@dataclass(frozen=True)
+class PositionSampler:
+    """Take the last stage's features at some random positions of one entry."""
+
+    source: Source
+    model: Segmenter
+    seed: int
+
+    def __call__(self, index: int) -> Tensor:
+        with one_thread(), torch.inference_mode():
+            image_bchw = self.source[index][0].to(self.model.mean_c11.device)
+            image_bchw = image_bchw.contiguous(memory_format=torch.channels_last)
+            c4_cn = self.model.backbone(self.model.normalise(image_bchw)).c4[0].flatten(1).cpu()
+            rng = random_stream(SAMPLE, self.seed, index)
+            position_n = rng.choice(c4_cn.shape[1], min(SAMPLE_POSITIONS, c4_cn.shape[1]), False)
+            sample_nc: Tensor = c4_cn[:, torch.from_numpy(position_n)].T.clone()
+            return sample_nc
+
+
+def sample_features(
+    source: Source, model: Segmenter, seed: int, *, workers: int, progress: Progress = SILENT
+) -> Tensor:
+    """Collect features_nc of the last stage, before any projection, over the whole source."""
+    count = min(SAMPLE_IMAGES, len(source))
+    indices: Sequence[int] = np.linspace(0, len(source) - 1, count).astype(int).tolist()
+    progress.start(count, "sample features")
+    parts = []
+    sampler = PositionSampler(source, as_fast_trunk(model), seed)
+    for part_nc in map_in_processes(sampler, indices, workers if count >= FEW else 0, chunk=1):
+        parts.append(part_nc)
+        progress.advance()
+    return torch.cat(parts)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread, for the same bits everywhere."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,27 @@
+"""reconet cache list."""
+
+from reconet.cli.arguments import JsonOption
+from reconet.cli.output import print_result
+
+
+def list_(as_json: JsonOption = False) -> None:
+    """List the cached features: of which dataset and network, how complete, and how large.
+
+    The cache is in $RECONET_CACHE, by default in ~/.cache/reconet. docs/frozen.md tells what it
+    is for.
+
+    \b
+    Examples:
+      reconet cache list
+      reconet cache list --json
+    """
+    from reconet.cache import cache_root, list_cache
+    from reconet.cli.tables.cache import cache_table
+
+    root, items = cache_root(), list_cache()
+    values = {
+        "folder": str(root),
+        "bytes": sum(item.bytes for item in items),
+        "items": [item.as_dict() for item in items],
+    }
+    print_result(values, [cache_table(root, items)], as_json)

@@ -1,0 +1,175 @@
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from reconet.cache import Part, Store, TrainingViews, WholeImages, open_features
+from reconet.cache.build import EntryWriter, Pace, check_disk, fill
+from reconet.cache.cache import ROOT_VARIABLE, cache_root
+from reconet.data import open_dataset
+from reconet.data.dataset import Dataset
+from reconet.data.transforms import Augmentation
+from reconet.errors import DataError, OutputError
+from reconet.system.distributed import Processes
+from tests.factories import ProgressRecorder, tiny_model
+
+ALONE = Processes.single(torch.device("cpu"))
+AUGMENTATION = Augmentation(crop=(32, 48), base_size=48)
+PARTS = {
+    "c4": Part(dtype="float16", shape=(64, 4, 6)),
+    "label": Part(dtype="uint8", shape=(32, 48)),
+}
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Write a folder dataset with two lists that share an image."""
+    rng = np.random.default_rng(0)
+    for folder in ("images", "masks"):
+        (tmp_path / "data" / folder).mkdir(parents=True)
+    for name in "abc":
+        Image.fromarray(rng.integers(0, 256, (40, 56, 3), np.uint8)).save(
+            tmp_path / f"data/images/{name}.png"
+        )
+        Image.fromarray(rng.integers(0, 2, (40, 56), np.uint8)).save(
+            tmp_path / f"data/masks/{name}.png"
+        )
+    (tmp_path / "data/train.txt").write_text("a\nb\n")
+    (tmp_path / "data/val.txt").write_text("b\nc\n")
+    return tmp_path / "data"
+
+
+def open_list(tree: Path, split: str) -> Dataset:
+    return open_dataset("folder", split, tree, {"classes": ["one", "two"]})
+
+
+def views_of(dataset: Dataset, *, seed: int = 0, views: int = 2) -> TrainingViews:
+    return TrainingViews(dataset=dataset, augmentation=AUGMENTATION, seed=seed, views=views)
+
+
+def opened(source: TrainingViews, progress: ProgressRecorder | None = None) -> Store:
+    torch.manual_seed(0)
+    model = tiny_model("fcn", crop=(32, 48)).eval()
+    return open_features(
+        source, model, PARTS, {"kind": "test"}, ALONE, progress=progress or ProgressRecorder()
+    )
+
+
+def test_a_view_is_a_function_of_seed_image_and_view(tree: Path) -> None:
+    train, val = views_of(open_list(tree, "train")), views_of(open_list(tree, "val"))
+    b_first_in_train, b_first_in_val = train[2][0], val[0][0]
+    assert torch.equal(b_first_in_train, b_first_in_val)
+    assert not torch.equal(train[2][0], train[3][0])
+    assert not torch.equal(train[2][0], views_of(open_list(tree, "train"), seed=1)[2][0])
+    more = views_of(open_list(tree, "train"), views=5)
+    assert torch.equal(train[3][0], more[6][0])
+
+
+def test_entries_are_the_features_of_their_views(tree: Path) -> None:
+    source = views_of(open_list(tree, "train"))
+    store = opened(source)
+    torch.manual_seed(0)
+    model = tiny_model("fcn", crop=(32, 48)).eval()
+    for index in range(4):
+        image_bchw, label_hw = source[index]
+        with torch.no_grad():
+            expected_chw = model.trunk(image_bchw).c4[0]
+        entry = store.read(index)
+        assert np.array_equal(entry["label"], label_hw)
+        got_chw = torch.from_numpy(entry["c4"].astype(np.float32))
+        torch.testing.assert_close(got_chw, expected_chw, rtol=2e-3, atol=2e-3)
+
+
+def test_splits_that_share_images_share_features(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(views_of(open_list(tree, "train")))
+    computed: list[int] = []
+    monkeypatch.setattr(EntryWriter, "__call__", lambda self, index: computed.append(index))
+    opened(views_of(open_list(tree, "val")))
+    assert computed == [2, 3]  # the views of c: those of b were there
+
+
+def test_a_broken_image_is_named_and_the_rest_is_kept(tree: Path) -> None:
+    (tree / "images/b.png").write_bytes(b"no image")
+    with pytest.raises(DataError, match=r"b\.png"):
+        opened(views_of(open_list(tree, "train")))
+    stores = list((cache_root() / "features").glob("*/*/checksums.bin"))
+    kept = np.frombuffer(stores[0].read_bytes(), np.uint32)
+    assert (kept[:2] != 0).all()
+
+
+def test_a_full_disk_is_told_beforehand(tmp_path: Path) -> None:
+    store = Store(tmp_path, 10**9, PARTS)
+    with pytest.raises(OutputError, match=r"need .* GB and .* has .* GB free"):
+        check_disk(store, 10**9)
+
+
+def test_the_time_is_told_once_and_without_the_start_of_processes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = iter([30.0, 31.0, 33.0, 36.0, 39.0, 42.0])  # two processes take half a minute to start
+    monkeypatch.setattr("reconet.cache.build.time.monotonic", lambda: next(clock))
+    pace = Pace(100, workers=2)
+    told = [pace.estimate() for _ in range(6)]
+    assert told == [None, None, None, "4 min", None, None]  # 5 s for two entries, 96 are left
+
+
+def test_whole_images_keep_their_proportions(tree: Path) -> None:
+    source = WholeImages(dataset=open_list(tree, "val"), base_size=48)
+    assert source[0][0].shape == (1, 3, 34, 48)
+
+
+def test_filling_goes_on_where_a_kill_stopped_it(tree: Path, tmp_path: Path) -> None:
+    source = views_of(open_list(tree, "train"), views=40)
+    torch.manual_seed(0)
+    model = tiny_model("fcn", crop=(32, 48)).eval()
+    straight = Store(tmp_path / "straight", len(source), PARTS)
+    straight.create({})
+    fill(straight, source, model, workers=0)
+    killed = Store(tmp_path / "killed", len(source), PARTS)
+    killed.create({})
+    program = (
+        "import sys, pickle; store, source, model = pickle.load(open(sys.argv[1], 'rb'))\n"
+        "from reconet.cache.build import fill\nfill(store, source, model, workers=0)"
+    )
+    work = tmp_path / "work.pkl"
+    work.write_bytes(pickle.dumps((killed, source, model)))
+    process = subprocess.Popen([sys.executable, "-c", program, str(work)])
+    while len(Store(killed.directory, killed.count, PARTS).missing()) > 60:
+        time.sleep(0.001)
+        assert process.poll() is None
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    left = Store(killed.directory, killed.count, PARTS)
+    assert 0 < len(left.missing()) <= 60
+    fill(left, source, model, workers=0)
+    for name in ("c4.bin", "label.bin", "shapes.bin", "checksums.bin"):
+        assert (straight.directory / name).read_bytes() == (left.directory / name).read_bytes()
+
+
+def test_many_processes_fill_the_same_store(tree: Path, tmp_path: Path) -> None:
+    source = views_of(open_list(tree, "train"), views=40)
+    torch.manual_seed(0)
+    model = tiny_model("fcn", crop=(32, 48)).eval()
+    contents = []
+    for workers in (0, 2):
+        store = Store(tmp_path / str(workers), len(source), PARTS)
+        store.create({})
+        fill(store, source, model, workers=workers)
+        assert store.missing() == []
+        contents.append((store.directory / "c4.bin").read_bytes())
+    assert contents[0] == contents[1]

@@ -1,0 +1,149 @@
+"""A frozen backbone stays as it is, with and without a cache, in one process and in several."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from reconet.cache.cache import ROOT_VARIABLE
+from reconet.engine import run_training
+from reconet.errors import RecipeError
+from reconet.models.trained import load_trained
+from reconet.recipes.overrides import apply_overrides
+from reconet.recipes.schema import Recipe
+from tests.factories import ProgressRecorder, tiny_model, tiny_recipe
+from tests.launch import ENVIRONMENT, assert_same_run, command, kill_when, run, start, weights
+
+FROZEN = (
+    *("model.frozen=true", "model.project=8", "model.aux=false", "loss.stride=4"),
+    *("data.options.train=8", "data.options.val=3", "train.steps=6", "train.eval_every=3"),
+    *("train.save_every=2", "train.log_every=1", "train.deterministic=true", "data.views=2"),
+)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setitem(ENVIRONMENT, ROOT_VARIABLE, str(tmp_path / "cache"))
+
+
+def frozen_recipe(*settings: str) -> Recipe:
+    return apply_overrides(tiny_recipe(), [*FROZEN, *settings])
+
+
+def trained(directory: Path, *settings: str) -> dict[str, torch.Tensor]:
+    run_training(frozen_recipe(*settings), directory, device="cpu")
+    return weights(directory)
+
+
+def test_a_frozen_network_learns_only_after_its_trunk() -> None:
+    model = tiny_model("fcn", project=8, frozen=True, aux=False).train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1)
+    logits = model(torch.rand(2, 3, 64, 96))
+    logits.main_bkhw.square().mean().backward()
+    optimizer.step()
+    for name, value in model.state_dict().items():
+        in_trunk = name.startswith(("backbone.", "project."))
+        fixed = in_trunk or name in {"mean_c11", "std_c11"}
+        assert torch.equal(value, before[name]) == fixed, name
+    assert all(parameter.grad is None for parameter in model.trunk_parameters())
+
+
+def test_features_give_the_logits_of_their_image() -> None:
+    model = tiny_model("deeplabv3plus", frozen=True).eval()
+    image_bchw = torch.rand(2, 3, 50, 70)
+    direct = model(image_bchw).main_bkhw
+    later = model(model.trunk(image_bchw), (50, 70)).main_bkhw
+    torch.testing.assert_close(later, direct)
+
+
+def test_a_cached_training_repeats_itself_and_leaves_the_backbone_alone(tmp_path: Path) -> None:
+    cached = trained(tmp_path / "cached")
+    again = trained(tmp_path / "again")
+    assert all(torch.equal(cached[name], again[name]) for name in cached)
+    fresh = trained(tmp_path / "fresh", "data.views=null", "train.steps=1")
+    for name in cached:
+        if name.startswith("backbone."):
+            assert torch.equal(cached[name], fresh[name]), name
+
+
+def test_the_score_from_features_is_the_score_from_images(tmp_path: Path) -> None:
+    trained(tmp_path / "run")
+    network = load_trained(tmp_path / "run")
+    trained(tmp_path / "images", "data.views=null", f"train.init_from={tmp_path / 'run'}",
+            "train.steps=1", "optim.lr=1e-12")  # fmt: skip
+    from_images = load_trained(tmp_path / "images").info.score["miou"]
+    assert network.info.score["miou"] == pytest.approx(from_images, abs=2e-3)
+
+
+def test_contexts_that_read_more_stages_find_them_in_the_cache(tmp_path: Path) -> None:
+    trained(tmp_path / "run", "model.context=deeplabv3plus", "model.aux=true")
+    stores = sorted(path.name for path in (tmp_path / "cache/features").rglob("*.bin"))
+    assert stores.count("c1.bin") == 2  # views, and whole images
+    assert stores.count("c3.bin") == 1  # the auxiliary classifier has no part in validations
+
+
+def test_views_need_a_frozen_backbone(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"data\.views=2 caches .* set model\.frozen=true"):
+        run_training(tiny_recipe("data.views=2"), tmp_path / "run", device="cpu")
+
+
+def test_a_second_training_computes_no_features(tmp_path: Path) -> None:
+    trained(tmp_path / "first")
+    progress = ProgressRecorder()
+    recipe = frozen_recipe("train.seed=0", "model.context=fcn")
+    run_training(recipe, tmp_path / "second", device="cpu", progress=progress)
+    assert not [line for line in progress.lines if "features of" in line]
+
+
+@pytest.mark.parametrize("kind", ["flip", "cut"])
+def test_damaged_features_are_found_and_computed_anew(tmp_path: Path, kind: str) -> None:
+    before = trained(tmp_path / "before")
+    for path in (tmp_path / "cache/features").rglob("c4.bin"):
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data if kind == "flip" else data[: len(data) // 2])
+    after = trained(tmp_path / "after")
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_another_backbone_finds_other_features(tmp_path: Path) -> None:
+    trained(tmp_path / "one")
+    trained(tmp_path / "other", "train.seed=1")  # the seed of the random backbone
+    assert len(list((tmp_path / "cache/features").iterdir())) == 4
+
+
+def test_a_frozen_network_can_be_trained_further_as_an_ordinary_one(tmp_path: Path) -> None:
+    before = trained(tmp_path / "frozen")
+    more = ("model.frozen=false", "data.views=null", f"train.init_from={tmp_path / 'frozen'}")
+    after = trained(tmp_path / "whole", *more, "optim.lr=0.01")
+    moved = [name for name in before if not torch.equal(before[name], after[name])]
+    assert any(name.startswith("backbone.") for name in moved)
+    assert "project.weight" in moved
+
+
+def settings(*more: str) -> list[str]:
+    return [f"--set={text}" for text in (*FROZEN, *more)]
+
+
+def test_a_kill_while_training_from_the_cache_changes_no_bit(tmp_path: Path) -> None:
+    run(command(tmp_path / "straight", *settings()))
+    process = start(command(tmp_path / "killed", *settings(), "--resume"))
+    kill_when(process, tmp_path / "killed", 4)
+    run(command(tmp_path / "killed", *settings(), "--resume"))
+    assert_same_run(tmp_path / "straight", tmp_path / "killed")
+
+
+def test_two_processes_end_near_one_and_build_the_same_cache(tmp_path: Path) -> None:
+    same = settings("model.options.dropout=0")  # it is drawn anew in each process
+    run(command(tmp_path / "one", *same))
+    shutil.move(tmp_path / "cache", tmp_path / "cache of one")
+    run(command(tmp_path / "two", *same), processes=2)
+    one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
+    for name in one:
+        torch.testing.assert_close(two[name], one[name], rtol=1e-3, atol=1e-4)
+    for path in (tmp_path / "cache/features").rglob("c4.bin"):
+        other = tmp_path / "cache of one" / path.relative_to(tmp_path / "cache")
+        assert path.read_bytes() == other.read_bytes()
