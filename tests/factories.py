@@ -12,6 +12,7 @@ import torch
 from PIL import Image as Pillow
 
 from reconet.data import open_dataset
+from reconet.models.context.reconet import TensorReconstruction
 from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import Segmenter, build_model, create_model
 from reconet.models.trained import TrainedNetwork, save_trained
@@ -39,6 +40,13 @@ def tiny_model(
     return create_model(
         context, num_classes=num_classes, backbone="resnet18", width=0.125, crop=crop, **options
     )
+
+
+def paper_core(model: Segmenter) -> TensorReconstruction:
+    """Return the core of a network with the paper's context."""
+    core = model.context.core
+    assert isinstance(core, TensorReconstruction)
+    return core
 
 
 def tiny_network(

@@ -30,9 +30,10 @@ class Mutation(NamedTuple):
 
 
 RECO = "models/context/reconet.py"
+LOW_RANK = "models/context/low_rank.py"
 MUTATIONS = {
     "rows and columns swapped": Mutation(
-        RECO,
+        LOW_RANK,
         "row_brh.unsqueeze(3) * column_brw.unsqueeze(2)",
         "row_brh.unsqueeze(2) * column_brw.unsqueeze(3)",
         "models/context/test_reconet.py::test_reconstruct_equals_the_sum_of_rank_one_tensors",
@@ -44,7 +45,7 @@ MUTATIONS = {
         "models/context/test_reconet.py::test_the_core_equals_the_formula_of_the_paper",
     ),
     "lambda dropped": Mutation(
-        RECO,
+        LOW_RANK,
         "(channel_brc * weight_r[:, None])",
         "channel_brc",
         "models/context/test_reconet.py::test_reconstruct_equals_the_sum_of_rank_one_tensors",

@@ -43,8 +43,8 @@ def paper_table() -> str:
     for name, make in RECIPES.items():
         recipe = make()
         dataset = DATASETS[recipe.data.name]
-        if not (dataset.needs_root and dataset.info.classes):
-            continue  # generated images, or your own
+        if recipe.model.frozen or not (dataset.needs_root and dataset.info.classes):
+            continue  # heads alone, generated images, or your own
         macs, seen = training_macs(recipe), images_seen(recipe)
         cells = [name, f"{macs / 1e9:.1f} G", f"{seen:,}", str(recipe.train.batch)]
         for gpus in KEPT:

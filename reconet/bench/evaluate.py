@@ -187,7 +187,7 @@ def fit_classifier(model: Segmenter, train_samples: list[Sample], ridge: float =
     features, truths = [], []
     for sample in train_samples:
         image_bchw = torch.from_numpy(sample.image_hwc).permute(2, 0, 1)[None]
-        map_bdij = model.context(model.backbone(model.normalise(image_bchw))).map_bdhw
+        map_bdij = model.context(model.trunk(image_bchw)).map_bdhw
         label_11hw = torch.from_numpy(sample.label_hw)[None, None].float()
         label_n = F.interpolate(label_11hw, map_bdij.shape[2:], mode="nearest").flatten().long()
         features.append(map_bdij.flatten(2)[0].T[label_n < SCENE_CLASSES])

@@ -3,7 +3,9 @@
 study.py          a study from its plan to its report
 variants.py       the studies and their variants, as tables
 trial.py          one trial (one variant, one seed) and its files
+features.py       compute the cached features that trials share, before they start
 run_trial.py      train and score one trial, in a process of its own
+life.py           score a network with its attention replaced by a mean
 scheduler.py      run trials side by side
 study_file.py     study.json, which says what a directory was made with
 result.py         the results as rows, with means and intervals over seeds
@@ -14,7 +16,14 @@ plots.py, page.py the results as figures, as one HTML file and as Markdown
 """
 
 from reconet.study.result import StudyResult
-from reconet.study.study import StudyPlan, default_jobs, make_plan, open_study, run_study
+from reconet.study.study import (
+    StudyPlan,
+    default_jobs,
+    make_plan,
+    open_study,
+    prepare_study,
+    run_study,
+)
 from reconet.study.variants import STUDIES, Study
 
 __all__ = [
@@ -25,5 +34,6 @@ __all__ = [
     "default_jobs",
     "make_plan",
     "open_study",
+    "prepare_study",
     "run_study",
 ]

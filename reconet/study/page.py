@@ -15,6 +15,7 @@ from reconet.system.run_files import REPORT
 
 FIGURE_TITLES = {
     "scores": "Scores over seeds",
+    "differences": "Differences to the baseline, seed by seed",
     "training": "Over training, means over seeds",
     "spectrum": "Ranks that the attention uses, against the ranks that it has",
     "cost": "Score against cost",
@@ -40,7 +41,9 @@ def render_html(result: StudyResult) -> str:
         parts.append(note("Some trials are missing. " + _missing(result)))
     abouts = [(row.variant, row.about) for row in result.rows]
     parts.append(section("Variants", table(("variant", "what it is"), abouts)))
-    rows = table(COLUMNS, table_rows(result))
+    # No line breaks between a sign and its number.
+    cells = [[cell.replace("± ", "±\u00a0") for cell in row] for row in table_rows(result)]
+    rows = table(COLUMNS, cells)
     parts.append(section("Results", rows, *(tag("p", line) for line in caption(result))))
     for name, figure in draw_figures(result).items():
         title_, style = FIGURE_TITLES[name], "max-width:100%;height:auto"

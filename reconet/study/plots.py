@@ -24,6 +24,7 @@ def draw_figures(result: StudyResult) -> dict[str, Figure]:
     """Draw the figures that have something to show, by the name of their file."""
     drawings: dict[str, Callable[[StudyResult], Figure | None]] = {
         "scores": draw_scores,
+        "differences": draw_differences,
         "training": draw_training,
     }
     if result.study.name == "rank":
@@ -63,7 +64,7 @@ def draw_scores(result: StudyResult) -> Figure | None:
     axes = figure.add_subplot()
     for line, row in enumerate(rows):
         assert row.score is not None
-        is_baseline = row.variant == result.study.baseline
+        is_baseline = row.variant == result.baseline
         colour = SOFT if is_baseline else OTHER
         values = [100 * trial.figures["miou"] for trial in row.trials]
         axes.plot(values, [line] * len(values), "o", color=colour, alpha=0.35, markersize=5)
@@ -75,6 +76,43 @@ def draw_scores(result: StudyResult) -> Figure | None:
     axes.set_yticks(range(len(rows)), [_plain(row.variant) for row in rows])
     axes.invert_yaxis()
     axes.set_xlabel("mIoU %, dots: seeds, bars: 95 % interval of the mean")
+    axes.set_title(_plain(_title(result)), loc="left", fontsize=10)
+    axes.grid(True, axis="x", alpha=0.3)
+    return figure
+
+
+def draw_differences(result: StudyResult) -> Figure | None:
+    """Draw the difference of each variant to the baseline: its seeds, mean and interval."""
+    rows = [row for row in result.rows if row.difference is not None]
+    if not rows:
+        return None
+    if result.study.name == "contexts":
+        rows.sort(key=lambda row: row.difference.mean if row.difference else 0.0, reverse=True)
+    figure = Figure(figsize=(8, 1.3 + 0.36 * len(rows)), dpi=130, layout="constrained")
+    axes = figure.add_subplot()
+    axes.axvline(0, color=SOFT, linewidth=0.8)
+    for line, row in enumerate(rows):
+        assert row.difference is not None
+        colour = ACCENT if row.difference.excludes_zero() else OTHER
+        values = [100 * value for value in row.pairs.values()]
+        axes.plot(values, [line] * len(values), "o", color=colour, alpha=0.35, markersize=5)
+        half = row.difference.half_width
+        axes.errorbar(
+            100 * row.difference.mean,
+            line,
+            xerr=None if half is None else 100 * half,
+            fmt="D",
+            color=colour,
+            capsize=4,
+            markersize=6,
+        )
+    axes.set_yticks(range(len(rows)), [_plain(row.variant) for row in rows])
+    axes.invert_yaxis()
+    axes.set_xlabel(
+        f"difference to {_plain(result.baseline)}, points of mIoU; dots: seeds, "
+        "bars: 95 % interval, red: zero is outside",
+        fontsize=9,
+    )
     axes.set_title(_plain(_title(result)), loc="left", fontsize=10)
     axes.grid(True, axis="x", alpha=0.3)
     return figure
@@ -196,7 +234,8 @@ def _mean_spectrum(row: VariantResult, figure: str, part: str) -> float:
 
 def _title(result: StudyResult) -> str:
     data = result.recipe.data
-    return f"{result.study.question}  {data.name} {data.val_split}, {len(result.seeds)} seeds"
+    splits = f"{data.name}, trained on {data.train_split}, scored on {data.val_split}"
+    return f"{result.study.question}  {splits}, {len(result.seeds)} seeds"
 
 
 def _plain(text: str) -> str:

@@ -1,7 +1,7 @@
 """The results of a study as rows: means and intervals over seeds, beside the paper's scores."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,14 @@ from reconet.recipes.schema import Recipe
 from reconet.study.paper_scores import PAPER
 from reconet.study.stats import Estimate, estimate, paired_difference
 from reconet.study.trial import LIVENESS, Trial, TrialResult, read_result
-from reconet.study.variants import Study
+from reconet.study.variants import Study, Variant, choose_baseline
 from reconet.system.paths import short_path, short_paths
 
 FIGURE = "miou"
 COLUMNS = (
-    *("variant", "mIoU %", "95 %", "seeds", "to baseline", "95 %", "params M", "MACs G", "img/s"),
-    *("spread of A", "eff. rank", "spread of lambda", "between images", "paper %"),
+    *("variant", "mIoU %", "95 %", "seeds", "to baseline", "95 %", "mean A %", "lost", "95 %"),
+    *("params M", "MACs G", "img/s", "spread of A", "eff. rank", "spread of lambda"),
+    *("between images", "paper %"),
 )
 
 
@@ -29,7 +30,22 @@ class VariantResult:
     trials: tuple[TrialResult, ...]
     score: Estimate | None  # None: no trial is finished
     difference: Estimate | None  # to the baseline, over the same seeds
+    pairs: dict[int, float]  # that difference for each seed
     paper: float | None  # per cent, as printed
+
+    def with_mean(self) -> Estimate | None:
+        """Return the score with the attention replaced by its mean over the scored images."""
+        values = [t.miou_with_mean for t in self.trials if t.miou_with_mean is not None]
+        return estimate(values) if values else None
+
+    def lost(self) -> Estimate | None:
+        """Return how much lower that score is, seed by seed. Zero: the attention is dead."""
+        differences = [
+            trial.figures[FIGURE] - trial.miou_with_mean
+            for trial in self.trials
+            if trial.miou_with_mean is not None
+        ]
+        return estimate(differences) if differences else None
 
     def last_liveness(self, name: str) -> float | None:
         """Return a liveness figure at the last validation, as a mean over seeds."""
@@ -53,6 +69,7 @@ class StudyResult:
     study: Study
     recipe: Recipe
     seeds: tuple[int, ...]
+    baseline: str  # the variant that the others are compared with
     rows: tuple[VariantResult, ...]
     missing: tuple[str, ...]  # trials without a result, and why
     out: Path
@@ -62,7 +79,9 @@ class StudyResult:
         return {
             "study": self.study.name,
             "question": self.study.question,
-            "baseline": self.study.baseline,
+            "baseline": self.baseline,
+            "trained_on": self.recipe.data.train_split,
+            "scored_on": self.recipe.data.val_split,
             "out": str(self.out),
             "seeds": list(self.seeds),
             "recipe": self.recipe.model_dump(mode="json"),
@@ -73,6 +92,9 @@ class StudyResult:
                     "about": row.about,
                     "score": row.score and asdict(row.score),
                     "difference": row.difference and asdict(row.difference),
+                    "difference_by_seed": row.pairs,
+                    "with_mean": (mean := row.with_mean()) and asdict(mean),
+                    "lost_with_mean": (lost := row.lost()) and asdict(lost),
                     "paper": row.paper,
                     "cells": [asdict(trial) for trial in row.trials],
                 }
@@ -82,38 +104,34 @@ class StudyResult:
         }
 
 
-def collect_result(study: Study, recipe: Recipe, trials: Sequence[Trial], out: Path) -> StudyResult:
-    """Read the results of all trials, and compare the variants with the baseline."""
+def collect_result(
+    study: Study, recipe: Recipe, trials: Sequence[Trial], out: Path, baseline: str | None = None
+) -> StudyResult:
+    """Read the results of all trials, and compare the variants with a baseline.
+
+    By default that is the study's, or the first variant if the study's is not among the trials.
+    """
     results = {trial.name: read_result(trial.directory) for trial in trials}
-    by_variant: dict[str, dict[int, TrialResult]] = {}
+    variants = {trial.variant.name: trial.variant for trial in trials}
+    by_variant: dict[str, dict[int, TrialResult]] = {name: {} for name in variants}
     for trial in trials:
-        finished = by_variant.setdefault(trial.variant.name, {})
         if (result := results[trial.name]) is not None:
-            finished[trial.seed] = result
+            by_variant[trial.variant.name][trial.seed] = result
     scores = {
         name: {seed: result.figures[FIGURE] for seed, result in finished.items()}
         for name, finished in by_variant.items()
     }
-    about = {trial.variant.name: trial.variant.about for trial in trials}
-    paper = PAPER[study.name].miou if study.name in PAPER else {}
+    if variants:
+        baseline = choose_baseline(study, list(variants.values()), baseline)
+    base = baseline or study.baseline
     return StudyResult(
         study=study,
         recipe=recipe,
         seeds=tuple(dict.fromkeys(trial.seed for trial in trials)),
+        baseline=base,
         rows=tuple(
-            VariantResult(
-                variant=name,
-                about=about[name],
-                trials=tuple(finished.values()),
-                score=estimate(list(scores[name].values())) if finished else None,
-                difference=(
-                    None
-                    if name == study.baseline
-                    else paired_difference(scores[name], scores.get(study.baseline, {}))
-                ),
-                paper=paper.get(name),
-            )
-            for name, finished in by_variant.items()
+            _variant_result(study, variant, by_variant[name], scores[name], scores[base])
+            for name, variant in variants.items()
         ),
         missing=tuple(
             f"{trial.name}: {trial.failure() or 'not finished'}"
@@ -124,9 +142,30 @@ def collect_result(study: Study, recipe: Recipe, trials: Sequence[Trial], out: P
     )
 
 
+def _variant_result(
+    study: Study,
+    variant: Variant,
+    finished: Mapping[int, TrialResult],
+    scores: Mapping[int, float],
+    base: Mapping[int, float],
+) -> VariantResult:
+    is_baseline = scores is base
+    shared = [] if is_baseline else sorted(scores.keys() & base.keys())
+    paper = PAPER[study.name].miou if study.name in PAPER else {}
+    return VariantResult(
+        variant=variant.name,
+        about=variant.about,
+        trials=tuple(finished.values()),
+        score=estimate(list(scores.values())) if finished else None,
+        difference=None if is_baseline else paired_difference(scores, base),
+        pairs={seed: scores[seed] - base[seed] for seed in shared},
+        paper=paper.get(variant.name),
+    )
+
+
 def table_rows(result: StudyResult) -> list[list[str]]:
     """Return the rows of a table with the columns COLUMNS, as text. Missing values are dashes."""
-    return [_texts(row, row.variant == result.study.baseline) for row in result.rows]
+    return [_texts(row, row.variant == result.baseline) for row in result.rows]
 
 
 def _texts(row: VariantResult, is_baseline: bool) -> list[str]:
@@ -139,6 +178,9 @@ def _texts(row: VariantResult, is_baseline: bool) -> list[str]:
         str(len(row.trials)),
         "baseline" if is_baseline else _number(_percent(difference), 2, sign=True),
         _half(difference),
+        _number(_percent(row.with_mean()), 2),
+        _number(_percent(row.lost()), 2, sign=True),
+        _half(row.lost()),
         _number(None if first is None else first.params / 1e6, 3),
         _number(None if first is None else first.macs / 1e9, 3),
         _number(row.speed(), 1),
@@ -183,12 +225,22 @@ def conditions(result: StudyResult) -> list[tuple[str, str]]:
     versions = dict.fromkeys(f"torch {trial.environment.get('torch', '?')}" for trial in trials)
     amount = f", {json.dumps(short_paths(data.options))}" if data.options else ""
     weights = f"from {short_path(model.weights)}" if model.weights else "fresh"
+    rank = f"rank {model.rank}" if model.rank else "each context's own rank"
+    project = f", projected to {model.project} components" if model.project else ""
+    frozen = ", frozen" if model.frozen else ""
+    views = (
+        f"; cached features of {data.views} views of each image, the same for all seeds (view "
+        f"seed {data.view_seed})"
+        if data.views
+        else ""
+    )
     return [
-        ("data", f"{data.name} {data.train_split} / {data.val_split}, crop {crop}{amount}"),
+        ("trained on", f"{data.name} {data.train_split}, crop {crop}{amount}{views}"),
+        ("scored on", f"{data.name} {data.val_split}"),
         (
             "network",
-            f"{model.backbone} x {model.width:g}, output stride {model.output_stride}, rank "
-            f"{model.rank or 64}, weights {weights}",
+            f"{model.backbone} x {model.width:g}{frozen}, output stride {model.output_stride}"
+            f"{project}, {rank}, weights {weights}",
         ),
         ("training", f"{length} of {train.batch} images, lr {recipe.optim.lr:g}"),
         ("seeds", ", ".join(map(str, result.seeds))),
@@ -199,18 +251,17 @@ def conditions(result: StudyResult) -> list[tuple[str, str]]:
 
 CAPTION = (
     "95 %: half of Student's interval over seeds; differences are taken seed by seed. Each "
-    "interval stands for itself: among twenty rows one is expected to miss. Params and MACs: one "
-    "crop, in use. img/s: median in training, with whatever else the machine did. Spread of A and "
-    "of lambda: standard deviation over mean; between images: the same for A at one place and "
-    "channel"
+    "interval stands for itself: among twenty rows one is expected to miss. Mean A: the score with "
+    "A (of RecoNet+: Y) replaced by its mean over the scored images, and how much is lost by that; "
+    "nothing lost: A is dead. Params and MACs: one crop, in use. img/s: median in training, with "
+    "whatever else the machine did. Spread of A and of lambda: standard deviation over mean; "
+    "between images: the same for A at one place and channel"
 )
 
 
 def caption(result: StudyResult) -> list[str]:
     """Explain the columns of the table, in sentences without full stops."""
-    lines = [f"baseline: {result.study.baseline}", CAPTION]
-    if all(row.variant != result.study.baseline for row in result.rows):
-        lines[0] = f"the baseline, {result.study.baseline}, was left out: no differences"
+    lines = [f"baseline: {result.baseline}", CAPTION]
     if result.study.name in PAPER:
         lines.append(f"paper: {PAPER[result.study.name].source}")
     return lines

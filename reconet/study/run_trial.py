@@ -8,14 +8,19 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from torch import Tensor
+
+from reconet.cache import count_feature_confusion
 from reconet.cost import model_cost
 from reconet.data import open_split
 from reconet.data.dataset import Dataset
 from reconet.engine import read_log, run_training, run_weights
+from reconet.engine.inputs import validation_request
 from reconet.errors import ReconetError, first_line
 from reconet.evaluation import count_model_confusion
 from reconet.evaluation.benchmarks import named_scores
@@ -24,10 +29,12 @@ from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.trained import put_weights
 from reconet.recipes.schema import Recipe
 from reconet.recipes.storage import read_recipe
+from reconet.study.life import count_with_mean
 from reconet.study.spectrum import measure_spectrum
 from reconet.study.trial import FAILURE, LIVENESS, TrialResult, write_failure, write_result
 from reconet.system.distributed import Processes, pick_device
 from reconet.system.hardware import environment
+from reconet.system.progress import SILENT
 from reconet.system.run_files import LAST
 
 
@@ -59,13 +66,15 @@ def _score(recipe: Recipe, run: Path, variant: str, steps: int, device: str) -> 
     log = read_log(run)
     cost = model_cost(model, data.crop).total
     protocol = Protocol.of(recipe.eval, data)
+    count = _counter(protocol, recipe, model, dataset, processes)
+    with_mean_kk = count_with_mean(model, data.crop, count) if trained else None
     speed = _median_speed(log) if trained else None
     return TrialResult(
         variant=variant,
         seed=recipe.train.seed,
         steps=steps or max(line["step"] for line in log),
         protocol=str(protocol),
-        figures=_figures(protocol, recipe, model, dataset, log, processes),
+        figures=_figures(protocol, recipe, log) or _named(count(model), dataset),
         params=cost.params,
         macs=cost.macs,
         images_per_second=speed,
@@ -73,6 +82,7 @@ def _score(recipe: Recipe, run: Path, variant: str, steps: int, device: str) -> 
         trajectory=_trajectory(log) if trained else [],
         spectrum=measure_spectrum(model, dataset, processes.device) if trained else None,
         environment=dict(environment(processes.device)),
+        miou_with_mean=None if with_mean_kk is None else _named(with_mean_kk, dataset)["miou"],
     )
 
 
@@ -86,21 +96,34 @@ def _last_network(recipe: Recipe, run: Path, num_classes: int) -> Segmenter:
     return model.eval()
 
 
-def _figures(
-    protocol: Protocol,
-    recipe: Recipe,
-    model: Segmenter,
-    dataset: Dataset,
-    log: list[dict[str, Any]],
-    processes: Processes,
-) -> dict[str, float]:
-    if protocol == Protocol.in_training(recipe.data):  # the training has already scored it
-        last = [line for line in log if line["kind"] == "val"][-1]
-        return {k: v for k, v in last.items() if isinstance(v, float) and k not in LIVENESS}
-    workers = recipe.data.workers
-    count_kk, _ = count_model_confusion(
-        model, dataset, processes, protocol=protocol, workers=workers
+def _counter(
+    protocol: Protocol, recipe: Recipe, model: Segmenter, dataset: Dataset, processes: Processes
+) -> Callable[[Segmenter], Tensor]:
+    """Return a function that scores a network: on cached features if they are what is asked for."""
+    if recipe.data.views is None or protocol != Protocol.in_training(recipe.data):
+        workers = recipe.data.workers
+        return lambda model: (
+            count_model_confusion(
+                model, dataset, processes, protocol=protocol, workers=workers
+            ).count_kk
+        )
+    store = validation_request(recipe, model, dataset).open(model, processes, SILENT)
+    return lambda model: (
+        count_feature_confusion(model, store, dataset, processes, protocol).count_kk
     )
+
+
+def _figures(
+    protocol: Protocol, recipe: Recipe, log: list[dict[str, Any]]
+) -> dict[str, float] | None:
+    """Return the scores of the last validation, if they are what the recipe asks for."""
+    if protocol != Protocol.in_training(recipe.data):
+        return None
+    last = [line for line in log if line["kind"] == "val"][-1]
+    return {k: v for k, v in last.items() if isinstance(v, float) and k not in LIVENESS}
+
+
+def _named(count_kk: Tensor, dataset: Dataset) -> dict[str, float]:
     return named_scores(count_kk, dataset.info.name, dataset.info.classes)
 
 

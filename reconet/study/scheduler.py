@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -34,16 +34,26 @@ class _Job:
 
 
 def run_trials(
-    trials: Sequence[Trial], *, jobs: int, steps: int, device: str, progress: Progress
+    trials: Sequence[Trial],
+    *,
+    jobs: int,
+    steps: int,
+    device: str,
+    progress: Progress,
+    dropped: Collection[str] = (),
 ) -> None:
     """Run the trials that are not finished. Each training has `steps` steps.
 
+    `dropped` are the variants whose networks are deleted once they are scored.
     On Ctrl-C or SIGTERM the running trials save and stop. Then a KeyboardInterrupt is raised.
     """
     waiting = [trial for trial in trials if not trial.is_finished()]
     trained = [trial for trial in trials if trial.network is None]
     for trial in waiting:
         (trial.directory / FAILURE).unlink(missing_ok=True)
+    for trial in trials:
+        if trial.is_finished() and trial.variant.name in dropped:
+            trial.drop_networks()  # a kill may have left them
     running: list[_Job] = []
     done = 0
     progress.start(steps * len(trained), "steps")
@@ -55,6 +65,8 @@ def run_trials(
             for job in [job for job in running if job.process.poll() is not None]:
                 running.remove(job)
                 _close_job(job, trials, progress)
+                if job.trial.is_finished() and job.trial.variant.name in dropped:
+                    job.trial.drop_networks()
             now = _steps_done(trained, running, steps)
             if now > done:
                 progress.advance(now - done)
@@ -93,11 +105,9 @@ def _start_jobs(waiting: list[Trial], running: list[_Job], jobs: int, device: st
 
 def _launch(trial: Trial, slot: int, jobs: int, device: str) -> subprocess.Popen[bytes]:
     trial.directory.mkdir(parents=True, exist_ok=True)
-    # The recipe is beside the run directory, which must be empty when a training begins.
-    recipe_file = trial.directory.with_name(f"{trial.directory.name}.recipe.json")
-    write_recipe(trial.recipe, recipe_file)
+    write_recipe(trial.recipe, trial.recipe_file)
     network = [] if trial.network is None else [str(trial.network)]
-    arguments = [str(recipe_file), str(trial.directory), trial.variant.name, device, *network]
+    arguments = [str(trial.recipe_file), str(trial.directory), trial.variant.name, device, *network]
     with trial.output_file.open("ab") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "reconet.study.run_trial", *arguments],

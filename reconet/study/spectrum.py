@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from reconet.data.dataset import Dataset, evenly_spaced
-from reconet.models.context.reconet import TensorReconstruction, reconstruct
+from reconet.models.context.low_rank import reconstruct
 from reconet.models.decompose import decompose
 from reconet.models.liveness import FactorAxis, effective_rank, singular_values
 from reconet.models.segmenter import Segmenter
@@ -37,8 +37,8 @@ class Spectrum:
 
 @torch.no_grad()
 def measure_spectrum(model: Segmenter, dataset: Dataset, device: torch.device) -> Spectrum | None:
-    """Measure the attention of a network. Contexts without a tensor reconstruction have none."""
-    if not isinstance(model.context.core, TensorReconstruction):
+    """Measure the low-rank tensor of a network, A or Y. Contexts without ranks have none."""
+    if model.context.low_rank_head() is None:
         return None
     values: dict[str, list[Tensor]] = {axis: [] for axis in AXES}
     attention = []

@@ -30,6 +30,10 @@ class Estimate:
         """Return the upper end of the interval."""
         return None if self.half_width is None else self.mean + self.half_width
 
+    def excludes_zero(self) -> bool:
+        """Return whether 0 is outside of the interval."""
+        return self.half_width is not None and abs(self.mean) > self.half_width
+
 
 def estimate(values: Sequence[float]) -> Estimate:
     """Compute the mean of at least one value, with its interval."""

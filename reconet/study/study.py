@@ -12,11 +12,13 @@ from reconet.engine import total_steps
 from reconet.errors import pick
 from reconet.models.segmenter import build_model
 from reconet.recipes.schema import Recipe
+from reconet.recipes.storage import read_recipe
+from reconet.study.features import build_features
 from reconet.study.result import StudyResult, collect_result
 from reconet.study.scheduler import run_trials
-from reconet.study.study_file import lock_study, read_study
+from reconet.study.study_file import check_settings, lock_study, read_study
 from reconet.study.trial import Trial, make_trials
-from reconet.study.variants import STUDIES, Study, Variant, choose_variants
+from reconet.study.variants import STUDIES, Study, Variant, choose_baseline, choose_variants
 from reconet.system.progress import SILENT, Progress
 
 
@@ -28,26 +30,66 @@ class StudyPlan:
     variants: tuple[Variant, ...]
     recipe: Recipe
     seeds: tuple[int, ...]
+    baseline: str
 
 
 def make_plan(
-    name: str, recipe: Recipe, *, seeds: int | None, variants: Sequence[str] | None, quick: bool
+    name: str,
+    recipe: Recipe,
+    *,
+    seeds: int | Sequence[int] | None,
+    variants: Sequence[str] | None,
+    quick: bool,
+    baseline: str | None = None,
 ) -> StudyPlan:
-    """Plan a study. What is None comes from the study's own defaults."""
+    """Plan a study. What is None comes from the study's own defaults.
+
+    A single number of `seeds` says how many, counted from train.seed.
+    """
     study = pick(STUDIES, name, "study")
-    count = seeds or (study.quick_seeds if quick else study.seeds)
+    if seeds is None:
+        seeds = study.quick_seeds if quick else study.seeds
+    if isinstance(seeds, int):
+        seeds = range(recipe.train.seed, recipe.train.seed + seeds)
+    cached = recipe.data.views is not None
+    chosen = choose_variants(study, variants, quick=quick, on_features=cached)
     return StudyPlan(
         study=study,
-        variants=choose_variants(study, variants, quick=quick),
+        variants=chosen,
         recipe=recipe,
-        seeds=tuple(range(recipe.train.seed, recipe.train.seed + count)),
+        seeds=tuple(seeds),
+        baseline=choose_baseline(study, chosen, baseline),
     )
 
 
+def prepare_study(
+    plan: StudyPlan, out: Path, *, device: str = "auto", progress: Progress = SILENT
+) -> None:
+    """Check a study, and compute the cached features that its trials share.
+
+    Without this the first trials would compute them, while the others wait.
+    """
+    out = out.resolve()
+    trials = make_trials(plan.variants, plan.recipe, plan.seeds, out)
+    _check(trials)
+    with lock_study(out, plan.study, plan.recipe):
+        _check_finished(trials)
+        build_features(trials, device=device, progress=progress)
+
+
 def run_study(
-    plan: StudyPlan, out: Path, *, jobs: int, device: str = "auto", progress: Progress = SILENT
+    plan: StudyPlan,
+    out: Path,
+    *,
+    jobs: int,
+    device: str = "auto",
+    progress: Progress = SILENT,
+    keep_networks: bool = False,
 ) -> StudyResult:
-    """Run the trials that are missing, and write figures and a report of all that are there."""
+    """Run the trials that are missing, and write figures and a report of all that are there.
+
+    Networks with a frozen backbone are deleted once they are scored, unless `keep_networks`.
+    """
     # Imported late: every trial's process imports this package, and matplotlib takes long.
     from reconet.study.page import write_page
     from reconet.study.plots import save_figures
@@ -55,9 +97,13 @@ def run_study(
     out = out.resolve()
     trials = make_trials(plan.variants, plan.recipe, plan.seeds, out)
     steps = _check(trials)
+    dropped = set() if keep_networks else _dropped(plan)
     with lock_study(out, plan.study, plan.recipe):
-        run_trials(trials, jobs=jobs, steps=steps, device=device, progress=progress)
-    result = collect_result(plan.study, plan.recipe, trials, out)
+        _check_finished(trials)
+        run_trials(
+            trials, jobs=jobs, steps=steps, device=device, progress=progress, dropped=dropped
+        )
+    result = collect_result(plan.study, plan.recipe, trials, out, plan.baseline)
     save_figures(result, out)
     write_page(result)
     return result
@@ -75,7 +121,21 @@ def _check(trials: Sequence[Trial]) -> int:
     return total_steps(recipe, len(train_set))
 
 
-def open_study(out: Path) -> StudyResult:
+def _check_finished(trials: Sequence[Trial]) -> None:
+    """Raise an error if a finished trial was trained with other settings than it would be now."""
+    for trial in trials:
+        if trial.is_finished() and trial.recipe_file.is_file():
+            check_settings(trial.directory, read_recipe(trial.recipe_file), trial.recipe)
+
+
+def _dropped(plan: StudyPlan) -> set[str]:
+    """Name the variants whose networks hold little but a backbone that all of them share."""
+    scored_again = {variant.network_of for variant in plan.study.variants()}
+    names = {variant.name for variant in plan.variants} - scored_again
+    return names if plan.recipe.model.frozen else set()
+
+
+def open_study(out: Path, baseline: str | None = None) -> StudyResult:
     """Collect all results in the directory of a study, without running anything."""
     out = out.resolve()
     name, recipe = read_study(out)
@@ -84,7 +144,8 @@ def open_study(out: Path) -> StudyResult:
     variants = tuple(variant for variant in study.variants() if variant.name in names)
     runs = [path for variant in variants for path in (out / variant.name).glob("seed*")]
     seeds = sorted({int(path.name.removeprefix("seed")) for path in runs if path.is_dir()})
-    return collect_result(study, recipe, make_trials(variants, recipe, seeds, out), out)
+    trials = make_trials(variants, recipe, seeds, out)
+    return collect_result(study, recipe, trials, out, baseline)
 
 
 def default_jobs() -> int:

@@ -47,10 +47,15 @@ def _check_same(path: Path, study: Study, base: Recipe) -> None:
     name, before = read_study(path.parent)
     if name != study.name:
         raise TrainingError(f"{path.parent} holds the study {name}. Name another --out.")
-    pairs = zip(list_settings(before), list_settings(base), strict=True)
+    check_settings(path.parent, before, base)
+
+
+def check_settings(where: Path, before: Recipe, now: Recipe) -> None:
+    """Raise an error if a directory was made with a recipe that gives other results."""
+    pairs = zip(list_settings(before), list_settings(now), strict=True)
     for (key, old, _), (_, new, _) in pairs:
         if old != new and key not in MAY_CHANGE:
             raise TrainingError(
-                f"{path.parent} was started with other settings: {key} is {old} there and {new} "
+                f"{where} was started with other settings: {key} is {old} there and {new} "
                 "here. Name another --out."
             )

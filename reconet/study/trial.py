@@ -16,6 +16,7 @@ from reconet.recipes.schema import Recipe
 from reconet.study.spectrum import Spectrum
 from reconet.study.variants import Variant
 from reconet.system.files import write_text
+from reconet.system.run_files import BEST, LAST
 
 RESULT, FAILURE = "result.json", "failure.json"
 FORMAT = 1
@@ -36,8 +37,9 @@ class TrialResult:
     images_per_second: float | None  # median in training; None for networks scored again
     seconds: float | None  # of training, at that speed
     trajectory: list[dict[str, float]]  # mIoU and liveness at every validation
-    spectrum: Spectrum | None  # of contexts with a tensor reconstruction
+    spectrum: Spectrum | None  # of contexts with a low-rank tensor
     environment: dict[str, str]
+    miou_with_mean: float | None = None  # the tensor replaced by its mean over the scored images
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +61,19 @@ class Trial:
     def output_file(self) -> Path:
         """Return the file that holds the output of its process."""
         return self.directory.with_name(f"{self.directory.name}.out")
+
+    @property
+    def recipe_file(self) -> Path:
+        """Return the file with its recipe.
+
+        It is beside the run directory, which must be empty when a training begins.
+        """
+        return self.directory.with_name(f"{self.directory.name}.recipe.json")
+
+    def drop_networks(self) -> None:
+        """Delete the files that hold the whole network. The result needs none of them."""
+        for name in (LAST, BEST):
+            (self.directory / name).unlink(missing_ok=True)
 
     def is_finished(self) -> bool:
         """Return whether it has a result."""

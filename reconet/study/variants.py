@@ -27,6 +27,7 @@ class Variant:
     about: str
     settings: tuple[str, ...] = ()
     network_of: str | None = None  # the variant whose networks are scored again
+    on_features: bool = True  # False: with cached features only if it is asked for by name
 
     def recipe(self, base: Recipe, seed: int) -> Recipe:
         """Return the recipe of this variant with a seed."""
@@ -39,7 +40,7 @@ class Study:
 
     name: str
     question: str
-    baseline: str  # the variant that the others are compared with
+    baseline: str  # the variant that the others are compared with, unless another is named
     variants: Callable[[], tuple[Variant, ...]]
     quick: tuple[str, ...] | None = None  # the variants of --quick; None: all
     seeds: int = 5
@@ -47,36 +48,45 @@ class Study:
 
 
 def _components() -> tuple[Variant, ...]:
-    reduced = ("model.options.tgm_trm=true", "model.options.gpm=false", "model.aux=false")
+    def variant(name: str, about: str, context: str, *options: str) -> Variant:
+        common = (f"model.context={context}", "model.options={}", "model.aux=false")
+        settings = (*common, *(f"model.options.{option}" for option in options))
+        return Variant(name=name, about=about, settings=settings)
+
     return (
-        Variant(
-            name="plain",
-            about="the backbone's last stage straight into the classifier",
-            settings=("model.context=plain", "model.options={}", "model.aux=false"),
+        variant("plain", "the backbone's last stage straight into the classifier", "plain"),
+        variant("fcn", "a 3x3 reduction before the classifier, no context", "fcn"),
+        variant(
+            "without", "reduction and fuse of RecoNet", "reconet", "tgm_trm=false", "gpm=false"
         ),
+        variant("gpm", "without + GPM", "reconet", "tgm_trm=false", "gpm=true"),
+        variant("tgm_trm", "without + TGM and TRM", "reconet", "tgm_trm=true", "gpm=false"),
+        variant("both", "without + TGM and TRM + GPM: RecoNet", "reconet"),
+        variant("plus", "without + fragments: RecoNet+", "reconet_plus", "gpm=false"),
+        variant("plus_gpm", "without + fragments + GPM", "reconet_plus", "gpm=true"),
         Variant(
-            name="fcn",
-            about="a 3x3 reduction before the classifier, no context",
-            settings=("model.context=fcn", "model.options={}", "model.aux=false"),
+            name="aux",
+            about="both + auxiliary loss",
+            settings=(*RECONET, "model.aux=true"),
+            on_features=False,  # it needs the features of c3 too
         ),
-        Variant(name="tgm_trm", about="+ TGM and TRM", settings=(*RECONET, *reduced)),
-        Variant(name="gpm", about="+ GPM", settings=(*RECONET, "model.aux=false")),
-        Variant(name="aux", about="+ auxiliary loss", settings=(*RECONET, "model.aux=true")),
         Variant(
             name="ms_flip",
-            about="the same networks, several scales and mirror images",
+            about="the networks of aux, several scales and mirror images",
             settings=(*RECONET, "model.aux=true", *MULTI_SCALE),
             network_of="aux",
+            on_features=False,
         ),
     )
 
 
 def _rank() -> tuple[Variant, ...]:
+    """Return ranks of the recipe's own context. One without ranks does not know the option."""
     return tuple(
         Variant(
             name=f"r{rank}",
             about=f"sum of {rank} rank-one tensors",
-            settings=("model.context=reconet", f"model.rank={rank}"),
+            settings=(f"model.rank={rank}", f"model.options.rank={rank}"),
         )
         for rank in RANKS
     )
@@ -100,35 +110,18 @@ def _attention() -> tuple[Variant, ...]:
     """
 
     def variant(name: str, about: str, *settings: str) -> Variant:
-        common = (*RECONET, "model.options.gpm=false", "model.aux=false")
+        common = ("model.options={}", "model.options.gpm=false", "model.aux=false")
         return Variant(name=name, about=about, settings=(*common, *settings))
 
     return (
-        variant("without", "no attention, all else equal", "model.options.tgm_trm=false"),
-        variant("frozen", "attention as it is at the start", "optim.core_lr_factor=0"),
-        variant("paper", "the paper's form"),
-        variant("norm", "profiles standardised", "model.options.profile_norm=true"),
-        variant("sum", "sum over ranks, not mean", "model.options.rank_weights=sum"),
-        variant("fast", "core learns 10 times faster", "optim.core_lr_factor=10"),
         variant(
-            "norm_sum",
-            "profiles standardised, sum over ranks",
-            "model.options.profile_norm=true",
-            "model.options.rank_weights=sum",
+            "without",
+            "no low-rank tensor, all else equal",
+            "model.context=reconet",
+            "model.options.tgm_trm=false",
         ),
-        variant(
-            "norm_sum_fast",
-            "the same, and the core learns 100 times faster",
-            "model.options.profile_norm=true",
-            "model.options.rank_weights=sum",
-            "optim.core_lr_factor=100",
-        ),
-        variant(
-            "norm_basis",
-            "profiles standardised, channel gates from a shared basis",
-            "model.options.profile_norm=true",
-            "model.options.shared_basis=true",
-        ),
+        variant("paper", "the paper's form: A * X", "model.context=reconet"),
+        variant("plus", "RecoNet+: Y from fragments", "model.context=reconet_plus"),
     )
 
 
@@ -136,7 +129,7 @@ STUDIES: dict[str, Study] = {
     "components": Study(
         name="components",
         question="What does each component add?",
-        baseline="fcn",
+        baseline="without",
         variants=_components,
     ),
     "rank": Study(
@@ -156,7 +149,7 @@ STUDIES: dict[str, Study] = {
     ),
     "attention": Study(
         name="attention",
-        question="Is the attention alive, and what makes it so?",
+        question="Is the attention alive?",
         baseline="without",
         variants=_attention,
     ),
@@ -164,13 +157,27 @@ STUDIES: dict[str, Study] = {
 
 
 def choose_variants(
-    study: Study, names: Sequence[str] | None, *, quick: bool
+    study: Study, names: Sequence[str] | None, *, quick: bool, on_features: bool = False
 ) -> tuple[Variant, ...]:
-    """Return the named variants, and those whose networks they score, in the study's order."""
+    """Return the named variants, and those whose networks they score, in the study's order.
+
+    By default these are all, or those of --quick, or those that suit cached features.
+    """
     table = {variant.name: variant for variant in study.variants()}
-    wanted = set(names if names is not None else (quick and study.quick) or table)
+    if names is None:
+        names = study.quick if quick and study.quick is not None else list(table)
+        names = [name for name in names if table[name].on_features or not on_features]
+    wanted = set(names)
     if not wanted:
         raise RecipeError("--variants needs at least one name; --list shows them.")
     chosen = [pick(table, name, f"variant of the study {study.name}:") for name in wanted]
     wanted |= {variant.network_of for variant in chosen if variant.network_of is not None}
     return tuple(variant for variant in table.values() if variant.name in wanted)
+
+
+def choose_baseline(study: Study, variants: Sequence[Variant], name: str | None) -> str:
+    """Return the named variant, or the study's baseline, or the first if that is left out."""
+    table = {variant.name: variant for variant in variants}
+    if name is not None:
+        return pick(table, name, "baseline, not a variant of this run:").name
+    return study.baseline if study.baseline in table else variants[0].name

@@ -42,7 +42,7 @@ def test_every_context_with_a_core_is_measured() -> None:
     assert names[:2] == ["reconet", LOOP]
     assert set(names[2:]) == {
         *("a2net", "asymmetric", "cbam", "ccnet", "cfnet", "danet", "emanet", "encnet"),
-        *("latentgnn", "nonlocal", "senet"),
+        *("latentgnn", "nonlocal", "reconet_plus", "senet"),
     }
     for result in results:
         assert result.macs > 0, result.name

@@ -4,18 +4,28 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from matplotlib.lines import Line2D
 
-from reconet.study.plots import ACCENT, draw_cost, draw_figures, draw_spectra, encode_png
+from reconet.study.plots import (
+    ACCENT,
+    draw_cost,
+    draw_differences,
+    draw_figures,
+    draw_spectra,
+    encode_png,
+)
 from reconet.study.result import StudyResult, VariantResult
 from reconet.study.spectrum import Spectrum
-from reconet.study.stats import Estimate
+from reconet.study.stats import Estimate, estimate
 from reconet.study.trial import TrialResult
 from reconet.study.variants import STUDIES
 from tests.factories import tiny_recipe
 
 
-def variant_result(variant: str, *, rank: int = 0, macs: int = 10**9) -> VariantResult:
+def variant_result(
+    variant: str, *, rank: int = 0, macs: int = 10**9, pairs: dict[int, float] | None = None
+) -> VariantResult:
     def parts(value: float) -> dict[str, float]:
         return {"lambda": float(rank), "channel": value, "row": value / 2, "column": value / 4}
 
@@ -42,7 +52,13 @@ def variant_result(variant: str, *, rank: int = 0, macs: int = 10**9) -> Variant
     )
     score = Estimate(mean=0.5, half_width=0.1, count=2)
     return VariantResult(
-        variant=variant, about="", trials=(trial, trial), score=score, difference=None, paper=None
+        variant=variant,
+        about="",
+        trials=(trial, trial),
+        score=score,
+        difference=None if pairs is None else estimate(list(pairs.values())),
+        pairs=pairs or {},
+        paper=None,
     )
 
 
@@ -56,6 +72,7 @@ def result(study: str, *rows: VariantResult) -> StudyResult:
         study=STUDIES[study],
         recipe=tiny_recipe(),
         seeds=(0, 1),
+        baseline="fcn",
         rows=rows,
         missing=(),
         out=Path("runs/study"),
@@ -86,6 +103,26 @@ def test_scores_are_drawn_against_their_cost_and_reconet_stands_out() -> None:
     assert [points(line) for line in dots] == [[[2.0, 50.0]], [[1.0, 50.0]]]
     assert [line.get_color() == ACCENT for line in dots] == [False, True]
     assert encode_png(figure).startswith(b"\x89PNG")  # a dollar sign is no formula
+
+
+def test_differences_are_drawn_with_their_seeds_and_stand_out_without_zero() -> None:
+    figure = draw_differences(
+        result(
+            "components",
+            variant_result("fcn"),
+            variant_result("gpm", pairs={0: 0.05, 1: 0.051}),
+            variant_result("both", pairs={0: -0.02, 1: 0.03}),
+        )
+    )
+    assert figure is not None
+    (axes,) = figure.axes
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["gpm", "both"]
+    dots = [line for line in axes.lines if line.get_marker() == "o"]
+    assert points(dots[0]) == [pytest.approx([5, 0]), pytest.approx([5.1, 0])]
+    assert points(dots[1]) == [pytest.approx([-2, 1]), pytest.approx([3, 1])]
+    assert [line.get_color() == ACCENT for line in dots] == [True, False]
+    assert "difference to fcn" in axes.get_xlabel()
+    assert draw_differences(result("components", variant_result("fcn"))) is None
 
 
 def test_what_has_nothing_to_show_is_not_drawn() -> None:

@@ -3,10 +3,15 @@
 import json
 from dataclasses import replace
 
+import pytest
+
+from reconet.errors import RecipeError
 from reconet.recipes.overrides import apply_overrides
+from reconet.study import open_study
 from reconet.study.page import render_html, render_markdown
 from reconet.study.plots import draw_figures
-from reconet.study.result import StudyResult, table_rows
+from reconet.study.result import COLUMNS, StudyResult, table_rows
+from reconet.study.stats import paired_difference
 
 
 def test_tables_page_and_markdown_say_the_same(finished: StudyResult) -> None:
@@ -19,7 +24,56 @@ def test_tables_page_and_markdown_say_the_same(finished: StudyResult) -> None:
     assert row[-1] == "78.6"
     assert f"<td>{row[1]}</td>" in render_html(finished)
     assert f"| tgm_trm | {row[1]} |" in render_markdown(finished)
-    assert set(draw_figures(finished)) == {"scores", "training"}
+    assert set(draw_figures(finished)) == {"scores", "differences", "training"}
+
+
+def test_every_variant_is_compared_with_the_chosen_baseline(finished: StudyResult) -> None:
+    assert finished.baseline == "fcn"  # the study's own baseline is not among the trials
+    other = open_study(finished.out, "tgm_trm")
+    for result, base, row in ((finished, "fcn", "tgm_trm"), (other, "tgm_trm", "fcn")):
+        rows = {row.variant: row for row in result.rows}
+        scores = {
+            name: {trial.seed: trial.figures["miou"] for trial in rows[name].trials}
+            for name in (base, row)
+        }
+        expected = paired_difference(scores[row], scores[base])
+        assert expected is not None
+        assert rows[row].difference == expected
+        assert rows[row].pairs == {s: scores[row][s] - scores[base][s] for s in (0, 1)}
+        assert rows[base].difference is None
+        line = next(line for line in table_rows(result) if line[0] == row)
+        assert line[4] == f"{100 * expected.mean:+.2f}"
+        values = result.as_dict()
+        assert values["baseline"] == base
+        [found] = [r["difference"] for r in values["rows"] if r["variant"] == row]
+        assert found == {"mean": expected.mean, "half_width": expected.half_width, "count": 2}
+    with pytest.raises(RecipeError, match="baseline"):
+        open_study(finished.out, "gpm")
+
+
+def test_the_report_says_what_was_trained_and_scored_on(finished: StudyResult) -> None:
+    for text in (render_html(finished), render_markdown(finished)):
+        assert "scenes train, crop 64 x 64" in text
+        assert "scenes val" in text
+    values = finished.as_dict()
+    assert (values["trained_on"], values["scored_on"]) == ("train", "val")
+
+
+def test_what_is_lost_by_a_mean_attention_has_columns_of_its_own(finished: StudyResult) -> None:
+    rows = {row.variant: row for row in finished.rows}
+    lost, with_mean = rows["tgm_trm"].lost(), rows["tgm_trm"].with_mean()
+    score = rows["tgm_trm"].score
+    assert lost is not None
+    assert with_mean is not None
+    assert score is not None
+    assert lost.mean == pytest.approx(score.mean - with_mean.mean)
+    lines = {line[0]: line for line in table_rows(finished)}
+    first = COLUMNS.index("mean A %")
+    assert lines["tgm_trm"][first : first + 2] == [
+        f"{100 * with_mean.mean:.2f}",
+        f"{100 * lost.mean:+.2f}",
+    ]
+    assert lines["fcn"][first : first + 3] == ["-", "-", "-"]
 
 
 def test_names_and_settings_are_escaped(finished: StudyResult) -> None:

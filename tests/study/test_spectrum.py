@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from reconet.data import open_dataset
-from reconet.models.context.reconet import RecoNet, TensorReconstruction, reconstruct
+from reconet.models.context.low_rank import reconstruct
+from reconet.models.context.reconet import RecoNet, TensorReconstruction
 from reconet.models.segmenter import build_model
 from reconet.recipes.overrides import apply_overrides
 from reconet.study.spectrum import (

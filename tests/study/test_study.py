@@ -112,6 +112,29 @@ def test_a_list_without_a_name_is_that_of_the_studies(capsys: pytest.CaptureFixt
     assert "name a study: components, rank, contexts, attention" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("text", "seeds"),
+    [
+        ("3", "0, 1, 2"),
+        ("3-7", "3, 4, 5, 6, 7"),
+        ("4-4", "4"),
+        ("0,2,5", "0, 2, 5"),
+        ("1, 4-6,5", "1, 4, 5, 6"),
+    ],
+)
+def test_seeds_are_a_number_a_list_or_a_range(
+    text: str, seeds: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["study", "attention", "--list", f"--seeds={text}", "--baseline=paper"]) == 0
+    assert f"seeds {seeds}; baseline paper" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "7-3", "1,,2", "a", "1-2-3", "0-1000000000", "²"])
+def test_other_seeds_are_explained(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", "attention", "--list", f"--seeds={text}"]) == 2
+    assert "a list (0,1,2) or a range (3-7)" in capsys.readouterr().err
+
+
 def test_listed_settings_can_be_pasted_into_a_shell() -> None:
     plan = make_plan("components", study_recipe(), seeds=1, variants=["ms_flip"], quick=False)
     cell = list(variants_table(plan).columns[2].cells)[-1]

@@ -4,10 +4,12 @@ import pytest
 import torch
 
 from reconet.errors import RecipeError
+from reconet.models.context.low_rank import LowRankCore
 from reconet.models.segmenter import build_model
 from reconet.recipes import find_recipe
+from reconet.recipes.overrides import apply_overrides
 from reconet.study.paper_scores import PAPER
-from reconet.study.variants import STUDIES, choose_variants
+from reconet.study.variants import STUDIES, choose_baseline, choose_variants
 from tests.factories import tiny_recipe
 
 TINY = tiny_recipe()
@@ -66,7 +68,45 @@ def test_a_variant_brings_the_one_whose_network_it_scores() -> None:
 
 def test_a_coffee_break_has_fewer_ranks_and_all_components() -> None:
     assert len(choose_variants(STUDIES["rank"], None, quick=True)) < len(STUDIES["rank"].variants())
-    assert len(choose_variants(STUDIES["components"], None, quick=True)) == 6
+    components = STUDIES["components"]
+    assert choose_variants(components, None, quick=True) == components.variants()
+
+
+def test_cached_features_leave_out_what_they_do_not_suit_unless_it_is_named() -> None:
+    components = STUDIES["components"]
+    names = [v.name for v in choose_variants(components, None, quick=False, on_features=True)]
+    assert names == ["plain", "fcn", "without", "gpm", "tgm_trm", "both", "plus", "plus_gpm"]
+    [aux] = choose_variants(components, ["aux"], quick=False, on_features=True)
+    assert aux.name == "aux"
+
+
+def test_the_baseline_is_the_named_one_or_the_studys_or_the_first() -> None:
+    study = STUDIES["components"]
+    some = choose_variants(study, ["gpm", "both", "without"], quick=False)
+    assert choose_baseline(study, some, "both") == "both"
+    assert choose_baseline(study, some, None) == "without"
+    assert choose_baseline(study, some[1:], None) == "gpm"
+    with pytest.raises(RecipeError, match=r"unknown baseline, .*'fcn'"):
+        choose_baseline(study, some, "fcn")
+
+
+@pytest.mark.parametrize("context", ["reconet", "reconet_plus"])
+def test_ranks_are_those_of_the_recipes_context(context: str) -> None:
+    base = apply_overrides(find_recipe("voc12/frozen_r50"), [f"model.context={context}"])
+    for rank in (4, 128):
+        [variant] = choose_variants(STUDIES["rank"], [f"r{rank}"], quick=False)
+        with torch.device("meta"):
+            model = build_model(variant.recipe(base, 0), 5, pretrained=False)
+        core = model.context.core
+        assert isinstance(core, LowRankCore)
+        assert core.rank == rank
+
+
+def test_a_context_without_ranks_has_no_study_of_them() -> None:
+    [variant] = choose_variants(STUDIES["rank"], ["r4"], quick=False)
+    recipe = variant.recipe(tiny_recipe("model.context=fcn"), 0)
+    with pytest.raises(RecipeError, match="unknown option of context 'fcn': 'rank'"):
+        build_model(recipe, 5)
 
 
 def test_an_unknown_variant_is_explained() -> None:

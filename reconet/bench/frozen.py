@@ -1,0 +1,141 @@
+"""Measure the training of a head on cached features against that of the whole network, in turns.
+
+Both train the same network on crops of the same size. The images of the whole training are loaded
+before, so only the network is measured. The features are read from their files in every step.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import cycle
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import torch
+
+from reconet.cache import FeatureBatch, Part, Store, feature_batches
+from reconet.cache.build import EntryWriter, as_fast_trunk, fill
+from reconet.data import open_dataset
+from reconet.data.dataset import Dataset
+from reconet.data.loader import Batch, batches
+from reconet.data.order import BatchOrder
+from reconet.engine.inputs import feature_parts, training_views
+from reconet.engine.setup import augmentation, make_state
+from reconet.engine.train import State, train
+from reconet.recipes import find_recipe
+from reconet.recipes.overrides import apply_overrides
+from reconet.recipes.schema import Recipe
+from reconet.system.distributed import Processes, pick_device
+from reconet.system.timing import ratios, time_in_turns
+
+FULL, CACHED, BUILD = "whole network", "head on cached features", "an entry of the cache"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrozenBench:
+    """What a cache of features costs, and what it gives."""
+
+    full_images_per_second: float
+    cached_images_per_second: float
+    over_full: float  # speed as a multiple of the whole network's, median over the steps
+    cache_bytes_per_image: int  # and view
+    build_seconds_per_image: float  # and view, with as many processes as a training has threads
+    break_even_epochs: float | None  # after which building one view has paid; None: never
+
+
+def bench_frozen(
+    *,
+    backbone: str = "resnet50",
+    size: int = 256,
+    batch: int = 16,
+    steps: int = 8,
+    project: int = 512,
+    device: str = "auto",
+) -> FrozenBench:
+    """Train with and without a cache on generated images, one step each in turn.
+
+    The network is that of voc12/frozen_r50, with random weights.
+    """
+    processes = Processes.single(pick_device(device))
+    recipe = apply_overrides(
+        find_recipe("voc12/frozen_r50"),
+        [
+            *("data.name=scenes", "data.train_split=train", "data.view_seed=0", "data.views=1"),
+            *(f"data.crop={size}", f"data.base_size={size}", "model.weights=null"),
+            f'data.options={{"size": [{size}, {size}], "train": {batch}}}',
+            *(f"model.backbone={backbone}", f"model.project={project}", f"train.batch={batch}"),
+            *(f"train.steps={steps + 1}", "optim.lr=0.001"),
+        ],
+    )
+    dataset = open_dataset("scenes", "train", None, recipe.data.options)
+    with TemporaryDirectory(prefix="reconet-bench-") as folder:
+        store, write_entry, head = _cached_state(recipe, dataset, processes, Path(folder))
+        stream = _features(store, recipe, dataset)
+        run_head, entries = train(head, stream, recipe, steps + 1, processes), cycle(range(batch))
+        calls: dict[str, Callable[[], object]] = {
+            FULL: _full_step(recipe, dataset, processes),
+            CACHED: partial(next, run_head),
+            BUILD: lambda: write_entry(next(entries)),
+        }
+        times = time_in_turns(calls, steps)
+    builders = torch.get_num_threads() if processes.device.type == "cpu" else 1
+    return summarise(times, batch, builders, store.bytes // store.count)
+
+
+def summarise(
+    times: Mapping[str, Sequence[float]], batch: int, builders: int, entry_bytes: int
+) -> FrozenBench:
+    """Compute speeds and the break-even from the seconds of each call in each round."""
+    full, cached = (median(times[name]) / batch for name in (FULL, CACHED))
+    build = median(times[BUILD]) / builders
+    return FrozenBench(
+        full_images_per_second=1 / full,
+        cached_images_per_second=1 / cached,
+        over_full=median(ratios(times[FULL], times[CACHED])),
+        cache_bytes_per_image=entry_bytes,
+        build_seconds_per_image=build,
+        break_even_epochs=build / (full - cached) if full > cached else None,
+    )
+
+
+def _full_step(recipe: Recipe, dataset: Dataset, processes: Processes) -> Callable[[], object]:
+    recipe = apply_overrides(recipe, ["model.frozen=false", "data.views=null"])
+    steps = recipe.train.steps or 1
+    stream: Iterator[Batch] = batches(
+        dataset, augmentation(recipe), seed=0, batch=recipe.train.batch, steps=steps
+    )
+    state = _state(recipe, dataset, processes)
+    return partial(next, train(state, list(stream), recipe, steps, processes))
+
+
+def _cached_state(
+    recipe: Recipe, dataset: Dataset, processes: Processes, folder: Path
+) -> tuple[Store, EntryWriter, State]:
+    """Fill a cache of its own, and return what writes an entry and what trains."""
+    state = _state(recipe, dataset, processes)
+    crop = recipe.data.crop
+    parts = feature_parts(state.model, crop) | {"label": Part(dtype="uint8", shape=crop)}
+    source = training_views(recipe, augmentation(recipe), dataset)
+    store = Store(folder, len(source), parts)
+    store.create({})
+    fill(store, source, state.model.eval(), workers=0)
+    return store, EntryWriter(store, source, as_fast_trunk(state.model)), state
+
+
+def _state(recipe: Recipe, dataset: Dataset, processes: Processes) -> State:
+    torch.manual_seed(0)
+    return make_state(recipe, len(dataset.info.classes), processes, fresh=True)
+
+
+def _features(store: Store, recipe: Recipe, dataset: Dataset) -> Iterator[FeatureBatch]:
+    order = BatchOrder(
+        images=len(dataset),
+        seed=0,
+        batch=recipe.train.batch,
+        start=0,
+        steps=recipe.train.steps or 1,
+        rank=0,
+        processes=1,
+    )
+    return feature_batches(store, order, [dataset.name(index) for index in range(len(dataset))])

@@ -1,0 +1,171 @@
+"""Trials on cached features share them: they are there before the first trial starts."""
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from reconet.cache.build import EntryWriter
+from reconet.cache.cache import ROOT_VARIABLE
+from reconet.engine.prepare import missing_bytes, plan_features
+from reconet.errors import OutputError, TrainingError
+from reconet.recipes.overrides import apply_overrides
+from reconet.recipes.schema import Recipe
+from reconet.study import StudyPlan, make_plan, prepare_study, run_study
+from reconet.study.features import distinct_recipes
+from reconet.study.run_trial import run_trial
+from reconet.study.scheduler import run_trials
+from reconet.study.trial import Trial, make_trials
+from reconet.system.progress import SILENT
+from tests.factories import ProgressRecorder
+from tests.study.tiny_study import study_recipe
+
+FROZEN = [
+    *("model.frozen=true", "model.project=8", "model.aux=false"),
+    *("data.views=2", "eval.mode=whole"),
+]
+
+
+class Disk(NamedTuple):
+    total: int
+    used: int
+    free: int
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path / "cache"))
+
+
+def frozen(*settings: str) -> Recipe:
+    return apply_overrides(study_recipe(), [*FROZEN, *settings])
+
+
+def plan(variants: str = "fcn,plus", seeds: int = 1, study: str = "components") -> StudyPlan:
+    names = variants.split(",")
+    return make_plan(study, frozen(), seeds=seeds, variants=names, quick=False)
+
+
+def trials_of(plan: StudyPlan, out: Path) -> list[Trial]:
+    return make_trials(plan.variants, plan.recipe, plan.seeds, out)
+
+
+def run_here(trial: Trial) -> None:
+    name = trial.variant.name
+    run_trial(trial.recipe, trial.directory, variant=name, network=None, device="cpu")
+
+
+def test_trials_that_differ_only_after_the_backbone_share_their_features() -> None:
+    base = frozen("model.weights=some.safetensors")
+    heads = ["model.context=fcn", "model.context=reconet_plus", "model.rank=2", "train.seed=7"]
+    assert len(distinct_recipes([base, *(apply_overrides(base, [h]) for h in heads)])) == 1
+    others = ["model.context=deeplabv3plus", "model.aux=true", "data.view_seed=1", "data.views=3"]
+    assert len(distinct_recipes([base, *(apply_overrides(base, [o]) for o in others)])) == 5
+    fresh = [apply_overrides(frozen(), [f"train.seed={seed}"]) for seed in (0, 1)]
+    assert len(distinct_recipes(fresh)) == 2  # each seed makes a backbone of its own
+    assert distinct_recipes([study_recipe()]) == []
+
+
+def test_no_trial_computes_features_after_the_preparation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = plan("fcn,plus")
+    prepare_study(study, tmp_path / "out", device="cpu")
+
+    def refuse(self: EntryWriter, index: int) -> int:
+        raise AssertionError(f"entry {index} was computed by a trial")
+
+    monkeypatch.setattr(EntryWriter, "__call__", refuse)
+    for trial in trials_of(study, tmp_path / "out"):
+        run_here(trial)
+        assert trial.is_finished()
+
+
+def test_the_need_of_all_stores_is_told_before_the_first_is_made(tmp_path: Path) -> None:
+    study, shown = plan("fcn,deeplabv3plus,asymmetric", study="contexts"), ProgressRecorder()
+    prepare_study(study, tmp_path / "out", device="cpu", progress=shown)
+    told = [line for line in shown.lines if line.startswith("features to compute: ")]
+    stages = [line.removeprefix("features to compute: ").split(" of ")[0] for line in told]
+    assert sorted(stages) == sorted(2 * ["c4", "c3, c4", "c1, c4"])
+    last = shown.lines.index(told[-1])
+    first_build = next(n for n, line in enumerate(shown.lines) if " go to " in line)
+    assert last < first_build
+    assert any("are free" in line for line in shown.lines[last:first_build])
+    again = ProgressRecorder()
+    prepare_study(study, tmp_path / "out", device="cpu", progress=again)
+    assert not any(line.startswith("features to compute") for line in again.lines)
+    assert any("0 B are to be computed" in line for line in again.lines)
+
+
+def test_what_is_missing_is_counted_by_entry(tmp_path: Path) -> None:
+    features = plan_features(frozen(), device="cpu")
+    views, whole = features.stores
+    assert missing_bytes(views) == views.bytes
+    features.build()
+    assert (missing_bytes(views), missing_bytes(whole)) == (0, 0)
+    views.forget([0, 3])
+    assert missing_bytes(views) == 2 * views.bytes // views.count
+
+
+def test_a_disk_without_room_for_all_stores_is_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Disk(10**9, 10**9, 10**6))
+    with pytest.raises(OutputError, match=r"features of this study need .* has 1\.0 MB free"):
+        prepare_study(plan("fcn"), tmp_path / "out", device="cpu")
+
+
+def test_finished_trials_need_no_features(tmp_path: Path) -> None:
+    study = plan("fcn")
+    [trial] = trials_of(study, tmp_path / "out")
+    prepare_study(study, tmp_path / "out", device="cpu")
+    run_here(trial)
+    shutil.rmtree(tmp_path / "cache")
+    prepare_study(study, tmp_path / "out", device="cpu")
+    assert not (tmp_path / "cache").exists()
+
+
+def test_networks_go_once_they_are_scored_and_the_report_is_still_made(tmp_path: Path) -> None:
+    study, out = plan("fcn,plus"), tmp_path / "out"
+    trials = trials_of(study, out)
+    prepare_study(study, out, device="cpu")
+    for trial in trials:
+        run_here(trial)
+    run_study(study, out, jobs=1, device="cpu", keep_networks=True)
+    assert all((trial.directory / "last.pt").is_file() for trial in trials)
+    result = run_study(study, out, jobs=1, device="cpu")  # what an earlier start has left
+    assert not [*out.rglob("last.pt"), *out.rglob("best.safetensors")]
+    assert not result.missing
+    assert (out / "report.html").is_file()
+    [plus] = [row for row in result.rows if row.variant == "plus"]
+    assert plus.with_mean() is not None
+    assert plus.between_images() is not None
+
+
+def test_networks_of_other_variants_stay(tmp_path: Path) -> None:
+    study, out = plan("fcn,plus"), tmp_path / "out"
+    for trial in trials_of(study, out):
+        trial.directory.mkdir(parents=True)
+        for name in ("result.json", "last.pt", "best.safetensors"):
+            (trial.directory / name).touch()
+    run_trials(
+        trials_of(study, out), jobs=1, steps=4, device="cpu", progress=SILENT, dropped={"fcn"}
+    )
+    left = sorted(path.parent.parent.name for path in out.rglob("last.pt"))
+    assert left == ["plus"]
+
+
+def test_a_trial_that_was_made_with_other_settings_is_not_taken_for_this_one(
+    tmp_path: Path,
+) -> None:
+    study, out = plan("fcn"), tmp_path / "out"
+    prepare_study(study, out, device="cpu")
+    [trial] = trials_of(study, out)
+    run_here(trial)
+    shutil.copy(trial.directory / "recipe.json", trial.recipe_file)
+    prepare_study(study, out, device="cpu")
+    text = trial.recipe_file.read_text()
+    trial.recipe_file.write_text(text.replace('"context": "fcn"', '"context": "plain"'))
+    with pytest.raises(TrainingError, match=r"model\.context is plain there and fcn here"):
+        prepare_study(study, out, device="cpu")
