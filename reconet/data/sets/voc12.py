@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,10 +38,10 @@ read_label = LabelReader(in_order(len(CLASSES)))
 
 
 def open_voc12(root: Path, split: str) -> FileDataset:
+    known = {*VOC12.info.splits, *_own_lists(root)}
+    if split not in known:
+        raise unknown("split of voc12", split, known)
     home = _home(root)
-    if split not in VOC12.info.splits and not (home / LISTS / f"{split}.txt").is_file():
-        lists = [path.stem for path in (home / LISTS).glob("*.txt")]
-        raise unknown("split of voc12", split, {*VOC12.info.splits, *lists})
     hint = "Run `reconet data prepare voc12` to make it from SBD." if split == "trainaug" else ""
     names = read_ids(home / LISTS / f"{split}.txt", hint)
     if split == "trainaug":
@@ -51,6 +52,13 @@ def open_voc12(root: Path, split: str) -> FileDataset:
         Pair(name, images / f"{name}.jpg", labels and labels / f"{name}.png") for name in names
     ]
     return FileDataset(info=VOC12.info, split=split, pairs=pairs, read_label=read_label)
+
+
+def _own_lists(root: Path) -> list[str]:
+    """List the names of all lists of images, if there are any."""
+    with suppress(DataError):
+        return [path.stem for path in (_home(root) / LISTS).glob("*.txt")]
+    return []
 
 
 def _masks(home: Path, split: str, names: list[str]) -> Path:
