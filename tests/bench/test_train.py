@@ -4,6 +4,7 @@ import reconet.bench.train
 from reconet.bench.train import MODES, bench_train
 
 
+@pytest.mark.slow
 def test_both_precisions_learn_alike_on_the_same_images() -> None:
     fp32, bf16 = bench_train(backbone="resnet18", size=64, batch=2, steps=4, device="cpu")
     assert (fp32.name, fp32.over_fp32) == ("fp32", 1.0)

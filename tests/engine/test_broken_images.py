@@ -70,7 +70,7 @@ def test_the_work_is_kept_and_resumes_when_the_image_is_repaired(
     assert_same_run(tmp_path / "run", tmp_path / "whole")
 
 
-@pytest.mark.parametrize("split", ["train", "val"])
+@pytest.mark.parametrize("split", [pytest.param("train", marks=pytest.mark.slow), "val"])
 def test_two_processes_end_together_and_one_of_them_says_why(
     split: str, data: Path, tmp_path: Path
 ) -> None:

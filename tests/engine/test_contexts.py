@@ -82,6 +82,7 @@ def test_the_bases_of_emanet_move_and_leave_nothing_behind(batch: Batch) -> None
     assert not moved.core.bases_ck.requires_grad
 
 
+@pytest.mark.slow
 def test_the_bases_of_two_processes_are_those_of_one(tmp_path: Path) -> None:
     one, two = in_one_and_in_two("emanet", tmp_path)
     assert losses_of(one) == pytest.approx(losses_of(two), rel=1e-3)

@@ -98,7 +98,7 @@ def test_a_second_training_computes_no_features(tmp_path: Path) -> None:
     assert not [line for line in progress.lines if "features of" in line]
 
 
-@pytest.mark.parametrize("kind", ["flip", "cut"])
+@pytest.mark.parametrize("kind", ["flip", pytest.param("cut", marks=pytest.mark.slow)])
 def test_damaged_features_are_found_and_computed_anew(tmp_path: Path, kind: str) -> None:
     before = trained(tmp_path / "before")
     for path in (tmp_path / "cache/features").rglob("c4.bin"):
@@ -109,6 +109,7 @@ def test_damaged_features_are_found_and_computed_anew(tmp_path: Path, kind: str)
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
+@pytest.mark.slow
 def test_another_backbone_finds_other_features(tmp_path: Path) -> None:
     trained(tmp_path / "one")
     trained(tmp_path / "other", "train.seed=1")  # the seed of the random backbone

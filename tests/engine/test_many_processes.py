@@ -48,6 +48,7 @@ def test_torchrun_restarts_a_killed_worker_and_the_run_completes(tmp_path: Path)
     assert steps == [2, 4, 6, 8, 10, 12]
 
 
+@pytest.mark.slow
 def test_two_nodes_train_together(tmp_path: Path) -> None:
     # Two torchrun agents on one machine are two nodes to torch.
     meet = ("--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:29731", "--rdzv-id=t")

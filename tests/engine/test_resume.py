@@ -28,7 +28,14 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "accumulation",
+        pytest.param("plain", marks=pytest.mark.slow),
+        pytest.param("workers", marks=pytest.mark.slow),
+    ],
+)
 def test_a_run_that_was_killed_at_random_ends_in_the_same_bits(
     tmp_path: Path, variant: str
 ) -> None:
