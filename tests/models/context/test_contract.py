@@ -20,6 +20,14 @@ CROP = (64, 96)  # not square: catches swapped axes
 CLASSES = 5
 
 
+# Tracing takes seconds: the others are traced by `make test-all`.
+QUICKLY_EXPORTED = {"danet", "encnet", "reconet", "reconet_plus"}
+EXPORTED = [
+    name if name in QUICKLY_EXPORTED else pytest.param(name, marks=pytest.mark.slow)
+    for name in sorted(CONTEXTS)
+]
+
+
 @pytest.fixture(params=sorted(CONTEXTS))
 def model(request: pytest.FixtureRequest) -> Segmenter:
     torch.manual_seed(0)
@@ -133,6 +141,7 @@ class MainOnly(nn.Module):
         return logits
 
 
+@pytest.mark.parametrize("model", EXPORTED, indirect=True)
 def test_the_network_exports_with_dynamic_batch_height_and_width(model: Segmenter) -> None:
     program = export(
         MainOnly(model.eval()),
