@@ -23,7 +23,8 @@ def test_docstrings_of_functions_start_with_a_verb() -> None:
         text = ast.get_docstring(function)
         if text and text.split()[0].strip(".,:").lower() not in VERBS:
             wrong.append(f"{path.relative_to(ROOT)}:{function.lineno} {text.split()[0]}")
-    assert not wrong, "\n".join(wrong)
+    advice = "add the word to tests/verbs.txt if it is a verb"
+    assert not wrong, "\n".join([*wrong, advice])
 
 
 def test_no_file_is_longer_than_350_lines() -> None:

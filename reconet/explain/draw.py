@@ -43,7 +43,7 @@ def panel_grid(
     """Draw rows of panels, all of the proportions of `shape` (height, width), above a legend."""
     columns = max(len(row) for row in panels)
     wide = 2.1 * min(1.6, max(0.6, shape[1] / shape[0]))
-    tall = wide * shape[0] / shape[1] + 0.55
+    tall = wide * shape[0] / shape[1] + 0.75
     across = max(1, int(columns * wide / LEGEND_WIDTH))
     size = (columns * wide, len(panels) * tall + LEGEND_HEIGHT * math.ceil(len(legend) / across))
     figure = Figure(figsize=size, dpi=130, layout="constrained")

@@ -48,7 +48,7 @@ export function describe() {
   const order = count.map((n, k) => [n, k]).filter(([n]) => n).sort((a, b) => b[0] - a[0]);
   $("legend").replaceChildren(...order.map(([n, k]) => legendLine(k, n / total)));
   const absent = model.classes.filter((_, k) => !count[k]).map((one) => one.name);
-  $("absent").textContent = absent.length ? `Not in this image: ${absent.join(", ")}.` : "";
+  $("absent").textContent = absent.length ? `Not predicted: ${absent.join(", ")}.` : "";
   const most = order.slice(0, 5).map(([n, k]) => `${model.classes[k].name} ${percent(n / total)}`);
   canvas.setAttribute("aria-label", `Image of ${state.width} by ${state.height} pixels: ${most.join(", ")}`);
   paint();
