@@ -33,6 +33,9 @@ def fit_trunk(
     """Fit the projection of a fresh network, if it has one."""
     if model.project is None:
         return
+    split = recipe.data.project_split
+    if split is not None:
+        train_set = open_split(recipe.data, split)
     drawn = augmentation(recipe)
     fit_projection(
         model,

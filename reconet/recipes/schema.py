@@ -73,6 +73,8 @@ class Data(Settings):
     """augmented views of each image, drawn once, whose features are cached; needs model.frozen"""
     view_seed: Seed = 0
     """another seed, other views"""
+    project_split: str | None = None
+    """split whose images model.project is fitted to; by default the training split"""
     workers: Annotated[int, Field(ge=0, le=1024)] = 2
     """processes that read and augment; 0 reads in the training process"""
     on_error: Literal["raise", "skip"] = "raise"

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from reconet.cache.cache import ROOT_VARIABLE
-from reconet.engine import run_training
+from reconet.engine import plan_features, run_training
 from reconet.errors import RecipeError
 from reconet.models.trained import load_trained
 from reconet.recipes.overrides import apply_overrides
@@ -96,6 +96,18 @@ def test_a_second_training_computes_no_features(tmp_path: Path) -> None:
     recipe = frozen_recipe("train.seed=0", "model.context=fcn")
     run_training(recipe, tmp_path / "second", device="cpu", progress=progress)
     assert not [line for line in progress.lines if "features of" in line]
+
+
+def test_the_projection_of_another_split_can_be_taken() -> None:
+    def projection(*settings: str) -> torch.Tensor:
+        model = plan_features(frozen_recipe("data.options.val=8", *settings), device="cpu").model
+        return model.state_dict()["project.weight"]
+
+    of_train = projection()
+    taken = projection("data.train_split=val", "data.project_split=train")
+    own = projection("data.train_split=val")
+    assert torch.equal(taken, of_train)
+    assert not torch.equal(own, of_train)
 
 
 @pytest.mark.parametrize("kind", ["flip", pytest.param("cut", marks=pytest.mark.slow)])
