@@ -15,13 +15,14 @@ from reconet.cache.batches import FeatureBatch, feature_batches
 from reconet.cache.cache import cache_root, find_store, fit_projection, open_features
 from reconet.cache.confusion import count_feature_confusion
 from reconet.cache.manage import clear_cache, list_cache
-from reconet.cache.store import Part, Store
+from reconet.cache.store import Part, Store, StoreGroup
 from reconet.cache.views import TrainingViews, WholeImages
 
 __all__ = [
     "FeatureBatch",
     "Part",
     "Store",
+    "StoreGroup",
     "TrainingViews",
     "WholeImages",
     "cache_root",

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reconet.cache.store import Store
+from reconet.cache.store import Store, StoreGroup
 from reconet.data.order import BatchOrder, steps_per_epoch
 from reconet.models.features import Features
 
@@ -26,7 +26,9 @@ class FeatureBatch(NamedTuple):
     skipped: tuple[str, ...] = ()
 
 
-def feature_batches(store: Store, order: BatchOrder, names: list[str]) -> Iterator[FeatureBatch]:
+def feature_batches(
+    store: Store | StoreGroup, order: BatchOrder, names: list[str]
+) -> Iterator[FeatureBatch]:
     """Read the batches of an order; the store holds views of `names`, one image after another."""
     views = store.count // len(names)
     in_epoch = steps_per_epoch(len(names), order.batch)
@@ -35,7 +37,7 @@ def feature_batches(store: Store, order: BatchOrder, names: list[str]) -> Iterat
         entries = [store.read(slot.image * views + view) for slot in slots]
         stacked = {
             part: torch.from_numpy(np.stack([entry[part] for entry in entries]))
-            for part in store.parts
+            for part in entries[0]
         }
         label_bhw = stacked.pop("label")
         yield FeatureBatch(

@@ -6,7 +6,7 @@ cache that was killed and resumed, or built by more processes, is the same cache
 
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -44,7 +44,7 @@ class EntryWriter:
     def __call__(self, index: int) -> int:
         image_bchw, label_hw = self.source[index]
         with one_thread():
-            features = compute(self.model, image_bchw)
+            features = compute(self.model, image_bchw, self.store.parts)
         parts = {"label": label_hw} | features._asdict()
         arrays = {name: np.asarray(parts[name]) for name in self.store.parts}
         self.store.write(index, arrays)
@@ -52,12 +52,16 @@ class EntryWriter:
 
 
 @torch.inference_mode()
-def compute(model: Segmenter, image_bchw: Tensor) -> Features:
-    """Run the trunk of a network on one image: its features without the batch axis."""
+def compute(model: Segmenter, image_bchw: Tensor, names: Iterable[str]) -> Features:
+    """Run the trunk of a network on one image, up to the last of the named stages.
+
+    Returns its features without the batch axis.
+    """
+    stages = max(Features._fields.index(name) + 1 for name in names if name in Features._fields)
     weight = next(model.backbone.parameters())
     image_bchw = image_bchw.to(weight.device).contiguous(memory_format=torch.channels_last)
-    features = model.trunk(image_bchw)
-    return Features(*(map_bchw[0].cpu().contiguous() for map_bchw in features))
+    features = model.trunk(image_bchw, stages=stages)
+    return Features(*(map_bchw.squeeze(0).cpu().contiguous() for map_bchw in features))
 
 
 def fill(

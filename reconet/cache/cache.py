@@ -78,7 +78,7 @@ def find_store(
 ) -> Store:
     """Return the store of the features of `source`. It may be incomplete, or not exist yet."""
     shapes = {name: [part.dtype, *part.shape] for name, part in parts.items()}
-    trunk = digest_of_trunk(model.backbone, model.project)
+    trunk = digest_of_trunk(model.backbone, model.project if "c4" in parts else None)
     family = digest_of({"trunk": trunk, "parts": shapes, **facts})
     identities = [source.identity(index) for index in range(len(source))]
     return Store(cache_root() / FEATURES / family / digest_of(identities), len(source), dict(parts))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 
 from reconet.cache.batches import as_features
-from reconet.cache.store import Store
+from reconet.cache.store import Store, StoreGroup
 from reconet.data.dataset import Dataset, read_label
 from reconet.errors import ReconetError
 from reconet.evaluation.confusion import Confusion, StoppedError
@@ -20,7 +20,7 @@ from reconet.system.progress import SILENT, Progress
 @torch.no_grad()
 def count_feature_confusion(
     model: Segmenter,
-    store: Store,
+    store: Store | StoreGroup,
     dataset: Dataset,
     processes: Processes,
     protocol: Protocol,

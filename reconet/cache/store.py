@@ -151,5 +151,21 @@ class Store:
         return {"directory": self.directory, "count": self.count, "parts": self.parts}
 
 
+@dataclass(frozen=True)
+class StoreGroup:
+    """Stores of the same entries, each with other parts, read as one."""
+
+    stores: tuple[Store, ...]
+
+    @property
+    def count(self) -> int:
+        """Return the number of entries."""
+        return self.stores[0].count
+
+    def read(self, index: int) -> dict[str, NDArray[Any]]:
+        """Return the arrays of one entry from all stores."""
+        return {name: array for store in self.stores for name, array in store.read(index).items()}
+
+
 def _padded(shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape + (0,) * (4 - len(shape))

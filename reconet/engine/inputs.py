@@ -12,6 +12,7 @@ from reconet.cache import (
     FeatureBatch,
     Part,
     Store,
+    StoreGroup,
     TrainingViews,
     WholeImages,
     count_feature_confusion,
@@ -94,8 +95,8 @@ class CachedInputs:
     train_set: Dataset
     val_set: Dataset
     processes: Processes
-    train_store: Store
-    val_store: Store
+    train_store: StoreGroup
+    val_store: StoreGroup
 
     def batches(self, start: int, steps: int) -> Iterable[FeatureBatch]:
         """Read features from the cache."""
@@ -159,21 +160,33 @@ class FeatureRequest:
     facts: dict[str, object]  # that name the store, beside the network and the images
     about: dict[str, object]  # that only describe it, for people
 
-    def find(self, model: Segmenter) -> Store:
-        """Return the store of these features, which may not exist yet."""
-        return find_store(self.source, model, self.parts, self.facts)
-
-    def open(self, model: Segmenter, processes: Processes, progress: Progress) -> Store:
-        """Return the store, complete."""
-        return open_features(
-            self.source,
-            model,
-            self.parts,
-            self.facts,
-            processes,
-            about=self.about,
-            progress=progress,
+    def find(self, model: Segmenter) -> tuple[Store, ...]:
+        """Return the stores of these features, which may not exist yet."""
+        return tuple(
+            find_store(self.source, model, parts, self.facts) for parts in self._parts_of_stores()
         )
+
+    def open(self, model: Segmenter, processes: Processes, progress: Progress) -> StoreGroup:
+        """Return the stores, complete."""
+        stores = [
+            open_features(
+                self.source,
+                model,
+                parts,
+                self.facts,
+                processes,
+                about=self.about,
+                progress=progress,
+            )
+            for parts in self._parts_of_stores()
+        ]
+        return StoreGroup(tuple(stores))
+
+    def _parts_of_stores(self) -> list[dict[str, Part]]:
+        """Give earlier stages a store each: they are large, and most contexts read only c4."""
+        early = {name: part for name, part in self.parts.items() if name in ("c1", "c2", "c3")}
+        rest = {name: part for name, part in self.parts.items() if name not in early}
+        return [rest, *({name: part} for name, part in early.items())]
 
 
 def training_request(

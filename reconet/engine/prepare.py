@@ -84,7 +84,7 @@ def plan_features(
         training_request(recipe, augmentation(recipe), model, train_set),
         validation_request(recipe, model, val_set),
     )
-    stores = tuple(request.find(model) for request in requests)
+    stores = tuple(store for request in requests for store in request.find(model))
     return FeaturePlan(model=model, requests=requests, stores=stores, processes=processes)
 
 

@@ -133,12 +133,14 @@ class ResNet(nn.Module):
         self.layer1, self.layer2, self.layer3, self.layer4 = stages
         init_conv(self)
 
-    def forward(self, image_bchw: Tensor) -> Features:
+    def forward(self, image_bchw: Tensor, *, stages: int = 4) -> Features:
+        """Compute the first `stages` of c1..c4. The others are empty."""
         x = self.maxpool(self.relu(self.bn1(self.conv1(image_bchw))))
-        c1 = self.layer1(x)
-        c2 = self.layer2(c1)
-        c3 = self.layer3(c2)
-        return Features(c1, c2, c3, self.layer4(c3))
+        maps = [x.new_empty(0)] * 4
+        layers = (self.layer1, self.layer2, self.layer3, self.layer4)
+        for stage, layer in enumerate(layers[:stages]):
+            maps[stage] = x = layer(x)
+        return Features(*maps)
 
     def stages(self, crop: tuple[int, int]) -> Stages:
         """Return the shapes of c1..c4 for an input of size `crop`."""

@@ -81,14 +81,14 @@ class Segmenter(nn.Module):
         logits_bkhw: Tensor = self.classify(self.context(features).map_bdhw)
         return logits_bkhw
 
-    def trunk(self, image_bchw: Tensor) -> Features:
+    def trunk(self, image_bchw: Tensor, *, stages: int = 4) -> Features:
         """Compute the features that the context reads: backbone, then projection if there is one.
 
-        A frozen trunk keeps no graph.
+        A frozen trunk keeps no graph. Fewer `stages` than four leave the later ones empty.
         """
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
-            features: Features = self.backbone(self.normalise(image_bchw))
-            if self.project is None:
+            features: Features = self.backbone(self.normalise(image_bchw), stages=stages)
+            if self.project is None or stages < 4:
                 return features
             return features._replace(c4=self.project(features.c4))
 

@@ -79,5 +79,4 @@ def _check_disk(plans: Sequence[FeaturePlan], progress: Progress) -> None:
 
 def _describe(store: Store, need: int) -> str:
     stages = ", ".join(name for name in store.parts if name != "label")
-    kind = "training views" if "label" in store.parts else "validation images"
-    return f"{stages} of {store.count} {kind}, {readable_bytes(need)}"
+    return f"{stages} of {store.count} entries, {readable_bytes(need)}"

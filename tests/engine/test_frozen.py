@@ -78,11 +78,22 @@ def test_the_score_from_features_is_the_score_from_images(tmp_path: Path) -> Non
     assert network.info.score["miou"] == pytest.approx(from_images, abs=2e-3)
 
 
-def test_contexts_that_read_more_stages_find_them_in_the_cache(tmp_path: Path) -> None:
-    trained(tmp_path / "run", "model.context=deeplabv3plus", "model.aux=true")
-    stores = sorted(path.name for path in (tmp_path / "cache/features").rglob("*.bin"))
-    assert stores.count("c1.bin") == 2  # views, and whole images
-    assert stores.count("c3.bin") == 1  # the auxiliary classifier has no part in validations
+def test_contexts_that_read_more_stages_share_the_last_one_with_others(tmp_path: Path) -> None:
+    trained(tmp_path / "c4", "model.context=fcn")
+    trained(tmp_path / "more", "model.context=deeplabv3plus", "model.aux=true")
+    files = sorted(path.name for path in (tmp_path / "cache/features").rglob("*.bin"))
+    assert files.count("c4.bin") == 2  # views, and whole images
+    assert files.count("c1.bin") == 2
+    assert files.count("c3.bin") == 1  # the auxiliary classifier has no part in validations
+
+
+def test_early_stages_are_those_of_the_whole_trunk() -> None:
+    model = tiny_model("deeplabv3plus", project=8, frozen=True).eval()
+    image_bchw = torch.rand(1, 3, 50, 70)
+    whole, early = model.trunk(image_bchw), model.trunk(image_bchw, stages=2)
+    assert torch.equal(early.c1, whole.c1)
+    assert torch.equal(early.c2, whole.c2)
+    assert early.c3.numel() == early.c4.numel() == 0
 
 
 def test_views_need_a_frozen_backbone(tmp_path: Path) -> None:
@@ -101,7 +112,8 @@ def test_a_second_training_computes_no_features(tmp_path: Path) -> None:
 def test_the_projection_of_another_split_can_be_taken() -> None:
     def projection(*settings: str) -> torch.Tensor:
         model = plan_features(frozen_recipe("data.options.val=8", *settings), device="cpu").model
-        return model.state_dict()["project.weight"]
+        weight: torch.Tensor = model.state_dict()["project.weight"]
+        return weight
 
     of_train = projection()
     taken = projection("data.train_split=val", "data.project_split=train")
