@@ -17,6 +17,7 @@ from pathlib import Path
 
 from reconet.cache.store import Store
 from reconet.errors import OutputError
+from reconet.system.files import open_own
 
 LOCK, USE = ".lock", ".use"
 
@@ -37,7 +38,7 @@ def lock_store(store: Store) -> Iterator[None]:
 def _lock_alone(directory: Path) -> int:
     while True:
         directory.mkdir(parents=True, exist_ok=True)
-        handle = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        handle = open_own(directory / LOCK, os.O_RDWR)
         with suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_EX)
         with suppress(OSError):
@@ -49,7 +50,7 @@ def _lock_alone(directory: Path) -> int:
 def mark_in_use(store: Store) -> None:
     """Keep a store from being deleted as long as this object lives. Call it within lock_store()."""
     with suppress(OSError):  # a cache that can only be read is safe anyway
-        handle = os.open(store.directory / USE, os.O_RDWR | os.O_CREAT, 0o666)
+        handle = open_own(store.directory / USE, os.O_RDWR)
         weakref.finalize(store, os.close, handle)
         os.utime(handle)
         fcntl.flock(handle, fcntl.LOCK_SH)

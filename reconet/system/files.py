@@ -4,6 +4,7 @@ import errno
 import glob
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
     A crash, a full disk or a kill leaves the old file as it was. At most a temporary file remains.
     """
-    path = path.resolve()  # a link stays a link: the file that it points to is replaced
+    path = _follow(path)
     if path.exists() and not path.is_file():
         raise OutputError(f"cannot write {path}: it exists and is no ordinary file.")
     try:
@@ -29,6 +30,48 @@ def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:
         if not isinstance(cause, OSError):
             raise
         raise OutputError(f"cannot write {path}: {cause.strerror or cause}.") from error
+
+
+def _follow(path: Path) -> Path:
+    """Return the file that a link points to: it is replaced, and the link stays a link.
+
+    A link may not lead out of its folder. Otherwise a folder from a stranger could make us write
+    anywhere.
+    """
+    folder = path.parent.resolve()
+    try:
+        target = path.resolve()
+    except RuntimeError as error:  # links that lead in a circle, before Python 3.13
+        raise OutputError(f"cannot write {path}: it is a link that leads to itself.") from error
+    if target.is_symlink():
+        raise OutputError(f"cannot write {path}: it is a link that leads to itself.")
+    if path.is_symlink() and not target.is_relative_to(folder):
+        raise OutputError(f"cannot write {path}: it is a link that leads out of its folder.")
+    return target
+
+
+def open_own(path: Path, flags: int) -> int:
+    """Open a file to append to or to lock, and make it if need be: never a link, pipe or device."""
+    try:
+        safe = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        handle = os.open(path, flags | os.O_CREAT | safe, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "it is a link", str(path)) from error
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is no ordinary file", str(path))
+    return handle
+
+
+def append_text(path: Path, text: str) -> None:
+    """Append to a file of ours."""
+    try:
+        with os.fdopen(open_own(path, os.O_WRONLY | os.O_APPEND), "ab") as file:
+            file.write(text.encode())
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}.") from error
 
 
 def _write(path: Path, write: Callable[[BinaryIO], object]) -> None:

@@ -5,7 +5,7 @@ from typing import BinaryIO
 import pytest
 
 from reconet.errors import OutputError
-from reconet.system.files import readable_bytes, write_atomic, write_text
+from reconet.system.files import append_text, readable_bytes, write_atomic, write_text
 
 
 def test_write_replaces_a_file_and_makes_its_folder(tmp_path: Path) -> None:
@@ -47,6 +47,31 @@ def test_a_link_stays_a_link_and_no_device_is_replaced(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="no ordinary file"):
         write_text(pipe, "x")
     assert not pipe.is_file()
+
+
+def test_a_link_out_of_its_folder_or_to_itself_is_not_followed(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "run", tmp_path / "outside"
+    folder.mkdir()
+    (folder / "dangling").symlink_to(outside)
+    (folder / "loop").symlink_to("loop")
+    (folder / "file").touch()
+    for name in ("dangling", "loop"):
+        with pytest.raises(OutputError, match="it is a link that leads"):
+            write_text(folder / name, "x")
+    for name in ("dangling", "loop"):
+        with pytest.raises(OutputError, match="it is a link"):
+            append_text(folder / name, "x")
+    assert not outside.exists()
+
+
+def test_text_is_appended_to_ordinary_files_only(tmp_path: Path) -> None:
+    path, pipe = tmp_path / "log", tmp_path / "pipe"
+    append_text(path, "one ä\n")
+    append_text(path, "two\n")
+    assert path.read_text(encoding="utf-8") == "one ä\ntwo\n"
+    os.mkfifo(pipe)
+    with pytest.raises(OutputError, match=r"cannot write .*pipe"):
+        append_text(pipe, "x")
 
 
 def test_sizes_are_readable() -> None:
