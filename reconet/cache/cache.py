@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save
+from safetensors.torch import load_file
 from torch import nn
 
 from reconet.cache.build import Source, fill, sample_features
@@ -30,6 +30,7 @@ from reconet.models.segmenter import Segmenter
 from reconet.system.distributed import Processes
 from reconet.system.files import readable_bytes, write_atomic, write_text
 from reconet.system.progress import SILENT, Progress
+from reconet.system.tensor_files import tensor_bytes
 
 ROOT_VARIABLE = "RECONET_CACHE"
 FEATURES, PROJECTIONS = "features", "projections"
@@ -170,7 +171,7 @@ def fit_projection(
             set_projection(project, sample_nc)
             tensors = {name: value.contiguous() for name, value in project.state_dict().items()}
             described = {ABOUT: json.dumps({**facts, **(about or {})}, sort_keys=True)}
-            data = save(tensors, described)
+            data = tensor_bytes(tensors, described)
             write_atomic(path, lambda file: file.write(data))
         with suppress(OSError):
             os.utime(path)  # its last use
