@@ -15,7 +15,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,11 @@ from reconet.evaluation.benchmarks import without_nan
 from reconet.recipes.schema import Recipe, list_settings
 from reconet.recipes.storage import read_recipe, write_recipe
 from reconet.system.distributed import Processes
-from reconet.system.files import remove_temporary_files, write_text
+from reconet.system.files import append_text, open_own, remove_temporary_files, write_text
 from reconet.system.hardware import environment
 from reconet.system.run_files import BEST, LAST, LOCK, LOG, RECIPE, SHEET, STARTS
 
+WITHOUT_LOCKS = "RECONET_WITHOUT_LOCKS"  # set to 1 where locks are not supported
 # Settings that may differ when a training resumes. They do not change its result.
 MAY_CHANGE = frozenset({"data.root", "data.workers"})
 
@@ -38,20 +39,41 @@ def lock_directory(directory: Path) -> Iterator[None]:
 
     The lock ends with the process that holds it, however that ends.
     """
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        handle = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise OutputError(f"cannot use {directory}: {error.strerror}.") from error
+    with ExitStack() as stack:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            handle = open_own(directory / LOCK, os.O_RDWR)
+            stack.callback(os.close, handle)
+            folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+            stack.callback(os.close, folder)
+        except OSError as error:
+            raise OutputError(f"cannot use {directory}: {error.strerror}.") from error
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock_folder(folder)
+        except BlockingIOError as error:
+            raise TrainingError(f"another process is training in {directory}.") from error
+        except OSError as error:
+            if os.environ.get(WITHOUT_LOCKS) != "1":
+                raise TrainingError(
+                    f"the file system of {directory} cannot lock files ({error.strerror}); name an "
+                    f"--out on another one, or set {WITHOUT_LOCKS}=1 and make sure that no other "
+                    "process trains there."
+                ) from error
+        yield
+
+
+def _lock_folder(handle: int) -> None:
+    """Lock the folder too: somebody may delete the lock file while a training holds it.
+
+    Some network file systems cannot do that. There the file has to do.
+    """
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        raise TrainingError(f"another process is training in {directory}.") from error
-    try:
-        yield
-    finally:
-        os.close(handle)
+    except BlockingIOError:
+        raise
+    except OSError:
+        pass
 
 
 def open_run(directory: Path, recipe: Recipe, *, resume: bool) -> bool:
@@ -108,11 +130,7 @@ def append_start(directory: Path, step: int, processes: Processes) -> None:
 
 
 def _append(path: Path, line: dict[str, Any]) -> None:
-    try:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(_text(line))
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}.") from error
+    append_text(path, _text(line))
 
 
 def read_log(directory: Path, name: str = LOG) -> list[dict[str, Any]]:

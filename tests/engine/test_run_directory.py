@@ -1,6 +1,9 @@
 """Two trainings never write to one run directory, and nothing in it is lost."""
 
+import errno
+import fcntl
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reconet.engine.run_directory import Log, lock_directory, read_log
-from reconet.errors import TrainingError
+from reconet.errors import OutputError, TrainingError
 from tests.launch import TINY_NETWORK, run_main
 
 
@@ -95,4 +98,42 @@ def test_the_lock_is_for_one_process_at_a_time(tmp_path: Path) -> None:
         pytest.raises(TrainingError, match="another process"),
         lock_directory(tmp_path),
     ):
+        pass
+
+
+def test_deleting_the_lock_file_lets_nobody_in(tmp_path: Path) -> None:
+    with lock_directory(tmp_path):
+        (tmp_path / ".lock").unlink()
+        with pytest.raises(TrainingError, match="another process"), lock_directory(tmp_path):
+            pass
+    with lock_directory(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_called_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(handle: int, operation: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with (
+        pytest.raises(TrainingError, match="cannot lock files") as raised,
+        lock_directory(tmp_path),
+    ):
+        pass
+    assert "RECONET_WITHOUT_LOCKS=1" in str(raised.value)
+    monkeypatch.setenv("RECONET_WITHOUT_LOCKS", "1")
+    with lock_directory(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_a_lock_that_is_no_file_is_refused(tmp_path: Path, kind: str) -> None:
+    if kind == "pipe":
+        os.mkfifo(tmp_path / ".lock")
+    else:
+        (tmp_path / ".lock").symlink_to("/dev/zero")
+    with pytest.raises(OutputError, match="cannot use"), lock_directory(tmp_path):
         pass
