@@ -1,6 +1,8 @@
 # Every target first sets up .venv with the pinned packages of constraints.txt. This happens once,
 # and again only when pyproject.toml or constraints.txt change.
 #
+#   make help       print this list
+#   make setup      .venv alone; `source .venv/bin/activate` to use it
 #   make demo       train RecoNet on generated images, score it, draw the result: some minutes
 #   make test       the tests, without the slow ones
 #   make test-all   all tests
@@ -16,9 +18,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-all check coverage audit bench docs studies clean
+.PHONY: help setup demo test test-all check coverage audit bench docs studies clean
 
 setup: $(READY)
+
+help:
+	@sed -n 's/^#   //p' Makefile
 
 $(READY): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) (a minute or two, once) ..."
@@ -29,7 +34,7 @@ $(READY): pyproject.toml constraints.txt
 
 demo: $(READY)
 	@$(BIN)/reconet train scenes/reconet --out runs/demo --resume
-	@$(BIN)/reconet evaluate runs/demo --scales 0.75,1,1.25 --flip
+	@$(BIN)/reconet evaluate runs/demo
 	@$(BIN)/reconet explain runs/demo val:3 > /dev/null
 	@$(BIN)/reconet report runs/demo > /dev/null
 	@echo "Open runs/demo/report.html in a browser; what the attention does: runs/demo/explain/val-000003/explain.html; the images alone: runs/demo/predictions.png; the curves live: $(BIN)/tensorboard --logdir runs/demo"
@@ -72,10 +77,8 @@ bench: $(READY)
 	@$(BIN)/reconet bench data
 
 docs: $(READY)
-	@$(BIN)/python -m tools.make_contexts
-	@$(BIN)/python -m tools.make_datasets
-	@$(BIN)/python -m tools.make_scale
-	@$(BIN)/python -m tools.make_tour
+	@for page in contexts datasets scale tour; do \
+	  $(BIN)/python -m tools.make_$$page && echo "written: docs/$$page.md" || exit 1; done
 
 # Takes an hour on two cores the first time. After that, only the page and its figures are written.
 studies: $(READY)

@@ -64,7 +64,7 @@ class MissingExtraError(ReconetError):
 
     def __str__(self) -> str:
         extra, needed_for = self.args
-        return f"{needed_for} needs an extra: pip install 'reconet[{extra}]'."
+        return f"{needed_for} needs an extra: pip install '.[{extra}]' in the clone of reconet."
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> RecipeError:

@@ -33,7 +33,7 @@ def test_the_first_line_of_an_error_is_its_kind_if_it_says_nothing(message: str,
 
 
 def test_a_missing_extra_names_the_command_that_installs_it() -> None:
-    assert "pip install 'reconet[export]'" in str(MissingExtraError("export", "ONNX export"))
+    assert "pip install '.[export]' in the clone" in str(MissingExtraError("export", "ONNX export"))
     assert issubclass(MissingExtraError, ReconetError)
 
 

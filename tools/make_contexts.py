@@ -11,10 +11,12 @@ from pathlib import Path
 import torch
 
 from reconet.cost import module_cost
+from reconet.explain.attention import attention_maps, has_ranks, shows_maps
 from reconet.models.backbone import ResNet
 from reconet.models.context import CONTEXTS, ContextModule
 from reconet.models.features import Features, Stages
 from reconet.models.head import classifier
+from reconet.models.segmenter import create_model
 
 PAGE = Path(__file__).parent.parent / "docs" / "contexts.md"
 CLASSES = 21
@@ -31,12 +33,13 @@ uniform rule of [cost.md](cost.md).
 - *Core* is the module alone on a 512 x 64 x 64 map, for methods that have one. It is what
   `reconet bench module` measures.
 - *Needs* is what goes beyond c4 and gradients.
+- *Explain* is what [`reconet explain`](explain.md) draws.
 
 `make docs` writes this page from the code. [add-a-context.md](add-a-context.md) shows how to add a
 row.
 
-| key | method | idea | head | core | needs |
-|---|---|---|---|---|---|
+| key | method | idea | head | core | needs | explain |
+|---|---|---|---|---|---|---|
 """
 OPTIONS = """
 ## Options
@@ -49,14 +52,15 @@ OPTIONS = """
 def page() -> str:
     """Write the whole page."""
     names = sorted(CONTEXTS)
+    drawn = {name: explained(name) for name in names}
     with torch.device("meta"):
-        rows = [row(name) for name in names]
+        rows = [row(name, drawn[name]) for name in names]
     rows_of_options = [line for name in names for line in option_rows(name)]
     return INTRODUCTION + _lines(rows) + OPTIONS + _lines(rows_of_options)
 
 
-def row(name: str) -> str:
-    """Write the row of one context: method, idea, costs and needs."""
+def row(name: str, drawn: str) -> str:
+    """Write the row of one context: method, idea, costs, needs and what is drawn of it."""
     kind = CONTEXTS[name]
     stages = _stages(512)
     features = Features(*(torch.empty(1, s.channels, s.height, s.width) for s in stages))
@@ -76,6 +80,7 @@ def row(name: str) -> str:
         _cost(head.params + last.params, head.macs + last.macs, digits=2),
         core,
         ", ".join(needs(name)) or "-",
+        drawn,
     )
 
 
@@ -92,6 +97,18 @@ def needs(name: str) -> list[str]:
     if _shapes(kind(_stages(640), num_classes=CLASSES)) != _shapes(context):
         found.append("weights of the size of the crop")
     return found
+
+
+def explained(name: str) -> str:
+    """Say what `reconet explain` draws of a context: ranks, maps, what a point looks at, or -."""
+    kind = CONTEXTS[name]
+    if has_ranks(kind) or not shows_maps(kind):
+        return "ranks" if has_ranks(kind) else "-"
+    classes = ("one", "two")
+    model = create_model(name, backbone="resnet18", num_classes=len(classes), width=0.125).eval()
+    image_bchw = torch.zeros(1, 3, 64, 64, dtype=torch.uint8)
+    maps = attention_maps(model, name, image_bchw, (0.5, 0.5), classes)
+    return "point" if maps.from_point else "maps"
 
 
 def option_rows(name: str) -> list[str]:

@@ -17,9 +17,11 @@ def row(name: str) -> str:
     """Write the row of one dataset. A split without an official number has its name only."""
     entry = DATASETS[name]
     classes = str(len(entry.info.classes) or "yours")
-    counts = entry.info.splits.items()
-    splits = ", ".join(f"{split} {count}" if count else split for split, count in counts)
-    cells = (f"`{name}`", classes, splits, entry.converts or "-")
+    splits = []
+    for split, count in entry.info.splits.items():
+        secret = " (secret)" if split in entry.secret_splits else ""
+        splits.append(f"{split} {count}{secret}" if count else split)
+    cells = (f"`{name}`", classes, ", ".join(splits), entry.converts or "-")
     return f"| {' | '.join(cells)} |"
 
 

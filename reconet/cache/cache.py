@@ -30,6 +30,7 @@ from reconet.models.segmenter import Segmenter
 from reconet.system.distributed import Processes
 from reconet.system.files import readable_bytes, write_atomic, write_text
 from reconet.system.progress import SILENT, Progress
+from reconet.system.readable import counted
 from reconet.system.tensor_files import tensor_bytes
 
 ROOT_VARIABLE = "RECONET_CACHE"
@@ -103,7 +104,9 @@ def _prepare(
         raise OutputError(f"cannot write {store.directory}: {error.strerror}.") from error
     damaged = store.damaged(progress)
     if damaged:
-        progress.note(f"{len(damaged)} damaged entries in {store.directory} are computed anew")
+        progress.note(
+            f"computing anew {counted(len(damaged), 'damaged entry')} in {store.directory}"
+        )
         store.forget(damaged)
     missing = store.missing()
     if missing:
@@ -111,7 +114,7 @@ def _prepare(
     left = len(store.missing())
     if left:
         size = readable_bytes(left * (store.bytes // store.count))
-        progress.note(f"features of {left} entries, {size}, go to {store.directory}")
+        progress.note(f"features of {counted(left, 'entry')}, {size}, go to {store.directory}")
 
 
 def _take_from_relatives(store: Store, identities: list[str], missing: list[int]) -> None:

@@ -152,5 +152,13 @@ def parse_amount(text: str, option: str, least: int = 1) -> int:
         raise RecipeError(f"{option} takes an amount such as 20MB or 500000, got {text!r}.")
     amount = int(float(match[1]) * UNITS[match[2]])
     if amount < least:
-        raise RecipeError(f"{option} must be at least {least:,}, got {text!r}.")
+        raise RecipeError(f"{option} must be at least {_as_amount(least)}, got {text!r}.")
     return amount
+
+
+def _as_amount(number: int) -> str:
+    """Write 67108864 as 64MiB."""
+    for unit in ("gi", "mi", "ki"):
+        if number % UNITS[unit] == 0:
+            return f"{number // UNITS[unit]}{unit.capitalize()}B"
+    return str(number)

@@ -8,6 +8,7 @@ import typer
 from reconet.cli.arguments import JsonOption, SetOption, parse_size, resolve_recipe
 from reconet.cli.output import print_result
 from reconet.errors import RecipeError, pick
+from reconet.system.readable import counted
 
 DEFAULT_RECIPE = "voc12/reconet_r101"
 
@@ -78,7 +79,7 @@ def cost(
     height, width = parse_size(size) if size is not None else resolved.data.crop
     classes = classes or len(pick(DATASETS, resolved.data.name, "dataset").info.classes) or 21
     costs = recipe_costs(resolved, context or [resolved.model.context], (height, width), classes)
-    title = f"{resolved.model.backbone}, one {height} x {width} image, {classes} classes"
+    title = f"{resolved.model.backbone}, one {height} x {width} image, {counted(classes, 'class')}"
     models = {name: asdict(one) for name, one in costs.items()}
     values = {"input": [height, width], "classes": classes, "models": models}
     if len(costs) > 1:

@@ -3,9 +3,10 @@
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from reconet import __version__
 from reconet.cli.bench import BENCH_VERBS
@@ -45,7 +46,7 @@ VERBS: dict[str, Verb] = {
 }
 GROUPS: dict[str, tuple[str, dict[str, Verb]]] = {
     "data": ("List datasets, prepare them, and check them for mistakes.", DATA_VERBS),
-    "cache": ("List and clear the features that trainings of frozen networks keep.", CACHE_VERBS),
+    "cache": ("List and clear the cached features of frozen networks.", CACHE_VERBS),
     "bench": ("Measure speed and memory, side by side in one run.", BENCH_VERBS),
 }
 RENAMED_OPTIONS = {  # of 0.1 -> now
@@ -55,6 +56,24 @@ RENAMED_OPTIONS = {  # of 0.1 -> now
     "--repeats": "--rounds",
 }
 USER_ERROR, INTERRUPTED = 2, 130  # exit codes
+
+
+class VerbCommand(TyperCommand):
+    """A verb whose help shows arguments by their names alone, without the types of Python."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the two tables of arguments and options."""
+        tables: dict[str, list[tuple[str, str]]] = {"argument": [], "option": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                is_argument = parameter.param_type_name == "argument"
+                name = record[0].split(" <")[0] if is_argument else record[0]
+                tables[parameter.param_type_name].append((name, record[1]))
+        for kind, rows in tables.items():
+            if rows:
+                with formatter.section(f"{kind.capitalize()}s"):
+                    formatter.write_dl(rows)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -73,11 +92,11 @@ def build_app() -> typer.Typer:
     app = _new_typer()
     app.callback()(_reconet)
     for name, verb in VERBS.items():
-        app.command(name)(verb)
+        app.command(name, cls=VerbCommand)(verb)
     for name, (help_, verbs) in GROUPS.items():
         group = _new_typer()
         for verb_name, verb in verbs.items():
-            group.command(verb_name)(verb)
+            group.command(verb_name, cls=VerbCommand)(verb)
         app.add_typer(group, name=name, help=help_)
     return app
 
@@ -164,10 +183,10 @@ def _fail_with_usage(error: Exception, message: str) -> int:
     option = getattr(error, "option_name", None)
     if option in RENAMED_OPTIONS:
         return _fail(f"{option} is now called {RENAMED_OPTIONS[option]}.")
-    message = message.rstrip(".")
     if message.startswith("Usage:"):  # no verb was given
         print(message)
         return USER_ERROR
+    message = message.rstrip(".")
     return _fail(f"{message}{'' if message.endswith('?') else '.'} Try --help.")
 
 

@@ -43,7 +43,7 @@ def prune(
     device: DeviceOption = "auto",
     as_json: JsonOption = False,
 ) -> None:
-    """Keep the ranks of a network that matter, and measure the difference.
+    """Keep the ranks that matter most, and measure the difference.
 
     The result is a run directory: you can evaluate it, predict with it, export it, or train its
     recipe.json further.

@@ -19,6 +19,7 @@ from reconet.data.labels import IllegalLabelError
 from reconet.data.parallel import map_in_processes
 from reconet.errors import DataError
 from reconet.system.progress import SILENT, Progress
+from reconet.system.readable import counted
 from reconet.types import IGNORE, Label
 
 ALL = "(all)"  # the name in a problem that does not concern one image
@@ -101,7 +102,7 @@ def _wrong(
     values = {v: n for v, n in labels.items() if v >= num_classes and v != IGNORE}
     if not values:
         return None
-    counts = ", ".join(f"{value} ({pixels} pixels)" for value, pixels in values.items())
+    counts = ", ".join(f"{value} ({counted(pixels, 'pixel')})" for value, pixels in values.items())
     return f"{name} holds labels outside the {num_classes} classes: {counts}.", values
 
 
@@ -145,7 +146,7 @@ def _count_problems(datasets: Sequence[Dataset], subset: bool) -> Iterator[DataP
         official, count = dataset.info.splits.get(dataset.split), len(dataset)
         if official is not None and (count > official or (count < official and not subset)):
             hint = "" if count > official else " For a part of the dataset, pass --subset."
-            text = f"{count} images, where there are officially {official}.{hint}"
+            text = f"{counted(count, 'image')}, where there are officially {official}.{hint}"
             yield DataProblem(split=dataset.split, name=ALL, text=text)
         names = Counter(dataset.name(index) for index in range(count))
         for name, times in names.items():

@@ -60,4 +60,5 @@ class DatasetEntry:
     terms: str = ""  # of the training data, in a model card; by default the licence
     absent_classes: tuple[str, ...] = ()  # in no test image: not part of the mean IoU
     extra_scores: Mapping[str, ExtraScore] = field(default_factory=dict)
+    secret_splits: tuple[str, ...] = ()  # whose labels only the test server has
     submission: SubmissionFormat | None = None

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from reconet.data.images.read import read_mask
 from reconet.errors import DataError
+from reconet.system.readable import counted
 from reconet.types import IGNORE, Label
 
 ILLEGAL = 254
@@ -74,8 +75,8 @@ class LabelReader:
         values, pixels = np.unique(number_n, return_counts=True)
         counts = dict(zip(values.tolist(), pixels.tolist(), strict=True))
         most = sorted(counts.items(), key=lambda item: -item[1])[:3]
-        worst = ", ".join(f"{value} ({count} pixels)" for value, count in most)
-        more = f" and {len(counts) - 3} other values" if len(counts) > 3 else ""
+        worst = ", ".join(f"{value} ({counted(count, 'pixel')})" for value, count in most)
+        more = f" and {counted(len(counts) - 3, 'other value')}" if len(counts) > 3 else ""
         legal = ranges(np.flatnonzero(self.table_n != ILLEGAL).tolist())
         return IllegalLabelError(
             f"{path} holds labels outside the classes: {worst}{more}; legal: {legal}.", counts

@@ -13,6 +13,7 @@ from reconet.models.liveness import mean_liveness, record_liveness
 from reconet.models.segmenter import Segmenter
 from reconet.system.distributed import Processes
 from reconet.system.progress import Progress
+from reconet.system.readable import counted
 
 
 class Validation(NamedTuple):
@@ -45,7 +46,9 @@ def validate(
     if liveness is not None:
         values |= liveness._asdict()
     if confusion.skipped:
-        progress.note(f"validation left out {confusion.skipped} images that cannot be read")
+        progress.note(
+            f"validation left out {counted(confusion.skipped, 'image')} that cannot be read"
+        )
         values["skipped"] = confusion.skipped
     return Validation(values, benchmark_scores(count_kk, info.name, info.classes).iou_k)
 

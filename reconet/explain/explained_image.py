@@ -9,6 +9,7 @@ from reconet.data.images.draw import VOID_COLOUR, colourise
 from reconet.explain.draw import Panel
 from reconet.explain.source import SourceImage
 from reconet.models.trained import TrainedNetwork
+from reconet.system.readable import counted
 from reconet.types import Colour, Image, Label
 
 
@@ -38,7 +39,7 @@ class ExplainedImage:
         maps = [one for one in (self.predicted_hw, self.source.label_hw) if one is not None]
         present = np.unique(np.concatenate([one.ravel() for one in maps]))
         names = list(zip(self.trained.info.classes, self.trained.info.palette, strict=True))
-        void = [("unlabelled", VOID_COLOUR)] if (present >= len(names)).any() else []
+        void = [("void", VOID_COLOUR)] if (present >= len(names)).any() else []
         return [names[number] for number in present if number < len(names)] + void
 
     def coloured(self, label_hw: Label) -> Image:
@@ -54,8 +55,8 @@ def describe(explained: ExplainedImage) -> str:
         right = f" {100 * accuracy:.1f} % of its labelled pixels are right in this view."
     return (
         f"{info.recipe.model.context} on {info.recipe.model.backbone}, trained on "
-        f"{info.recipe.data.name} for {info.step:,} steps. The network saw the image once and "
-        f"whole, at {width} x {height} pixels.{right}"
+        f"{info.recipe.data.name} for {counted(info.step, 'step')}. The network saw the image once "
+        f"and whole, at {width} x {height} pixels.{right}"
     )
 
 

@@ -24,6 +24,7 @@ from reconet.errors import RecipeError
 from reconet.models.context.low_rank import Factors, GatherMasks, RankWords
 from reconet.models.decompose import Decomposition
 from reconet.models.liveness import Liveness, liveness, singular_values
+from reconet.system.readable import counted
 
 SHARES = (0.9, 0.99)
 CHANNELS = 3  # the strongest channels of a rank that are named
@@ -178,7 +179,7 @@ def liveness_line(analysis: RankAnalysis) -> str:
     return (
         f"{analysis.words.name} varies by {100 * alive.attention_spread:.1f} % around its mean, "
         f"effective rank {alive.effective_rank:.2f}; lambda varies by "
-        f"{100 * alive.lambda_spread:.2g} % over {len(analysis.norm_r)} ranks"
+        f"{100 * alive.lambda_spread:.2g} % over {counted(len(analysis.norm_r), 'rank')}"
     )
 
 

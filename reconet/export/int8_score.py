@@ -19,6 +19,7 @@ from reconet.inference.windows import Forward
 from reconet.models.network_info import NetworkInfo
 from reconet.system.distributed import Processes, pick_device
 from reconet.system.progress import SILENT, Progress
+from reconet.system.readable import counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +32,8 @@ class Int8Scorer:
 
     @property
     def description(self) -> str:
-        return f"{len(self.dataset)} images of {self.dataset.info.name} {self.dataset.split}"
+        images = counted(len(self.dataset), "image")
+        return f"{images} of {self.dataset.info.name} {self.dataset.split}"
 
     def score(self, forward: Forward) -> float:
         """Return the mIoU of a network, on the CPU."""

@@ -14,10 +14,13 @@ from reconet.inference.protocol import Protocol
 from reconet.models.segmenter import build_model
 from reconet.models.trained import TrainedNetwork
 from reconet.recipes.storage import dump_recipe
+from reconet.system.files import readable_bytes
 from reconet.system.run_files import SHEET
 
 LIBRARY = "library_name: reconet"  # a line of every card that this package writes
-EXAMPLE = """```python
+EXAMPLE = """Install reconet first: `pip install .` in its clone. Then:
+
+```python
 from reconet import Predictor
 
 segment = Predictor.from_pretrained("this folder, or its id on the hub")
@@ -119,8 +122,8 @@ def _benchmark_scores(trained: TrainedNetwork) -> dict[str, float]:
 def _costs(cost: ModelCost, crop: tuple[int, int]) -> str:
     return (
         f"{cost.total.params / 1e6:.2f} M parameters. {cost.total.macs / 1e9:.2f} G multiply-adds "
-        f"for one image of {crop[0]} x {crop[1]}. It needs at most {cost.peak_bytes / 2**20:.0f} "
-        "MiB of memory beside its weights."
+        f"for one image of {crop[0]} x {crop[1]}. It needs at most "
+        f"{readable_bytes(cost.peak_bytes)} of memory beside its weights."
     )
 
 

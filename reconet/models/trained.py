@@ -19,6 +19,7 @@ from reconet.models.network_info import FORMAT, NetworkInfo
 from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.weights import compare_weights, read_tensors
 from reconet.system.files import write_atomic
+from reconet.system.readable import counted
 from reconet.system.run_files import BEST
 
 # Modules with a row for each class, by the beginnings of their names.
@@ -101,7 +102,7 @@ def put_weights(
     if report.missing or report.unexpected or other_shape:
         first = [*report.missing, *report.unexpected, *other_shape][0]
         raise CheckpointError(
-            f"{source} holds another network: {len(report.missing)} weights missing, "
+            f"{source} holds another network: {counted(len(report.missing), 'weight')} missing, "
             f"{len(report.unexpected)} unexpected, {len(other_shape)} of another shape "
             f"(the first: {first})."
         )

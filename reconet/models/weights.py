@@ -16,6 +16,7 @@ from torch import Tensor
 from reconet.errors import CheckpointError, first_line
 from reconet.models.backbone import ResNet
 from reconet.models.hub import download
+from reconet.system.readable import counted
 
 INSTEAD = "set model.weights to a .safetensors or .pth file"
 # What weights="imagenet" means. timm's "s" networks have the deep stem; "tv" are torchvision's.
@@ -132,7 +133,11 @@ def _explain(report: LoadReport, net: ResNet, state: Mapping[str, Tensor]) -> st
         "unexpected": report.unexpected,
         "of another shape": report.other_shape,
     }
-    parts = [f"{len(keys)} keys {kind} ({_listed(keys)})" for kind, keys in kinds.items() if keys]
+    parts = [
+        f"{counted(len(keys), 'key')} {kind} ({_listed(keys)})"
+        for kind, keys in kinds.items()
+        if keys
+    ]
     stem = "plain" if "conv1.weight" in state else "deep" if "conv1.0.weight" in state else None
     hint = f"; its stem is {stem}: set model.stem={stem}" if stem not in {None, net.stem} else ""
     return "; ".join(parts) + hint

@@ -23,6 +23,7 @@ from reconet.recipes.storage import read_recipe, write_recipe
 from reconet.system.distributed import Processes, pick_device
 from reconet.system.files import check_output_folder
 from reconet.system.progress import SILENT, Progress
+from reconet.system.readable import counted
 from reconet.system.run_files import BEST, LAST, LOG, RECIPE
 
 
@@ -79,7 +80,7 @@ def prune_run(
     pruned = list(networks.values())[1:]
     paths += [_save(one, directory) for one, directory in zip(pruned, directories, strict=True)]
     return PruneResult(
-        dataset=f"{data.name} {scored.split}, {len(scored)} images",
+        dataset=f"{data.name} {scored.split}, {counted(len(scored), 'image')}",
         calibrated_on=f"{data.name} {calibration.split}",
         images=len(chosen),
         protocol=str(protocol),

@@ -150,9 +150,9 @@ class Train(Settings):
     """Length, batches, precision and checkpoints of a training."""
 
     epochs: Count | None = None
-    """length of the training: exactly one of epochs and steps"""
+    """length of the training in passes over the images; setting it clears steps"""
     steps: Count | None = None
-    """steps = epochs x floor(images / batch)"""
+    """the same in optimiser steps, epochs x floor(images / batch); setting it clears epochs"""
     batch: Count = 16
     """images in one optimiser step, over all processes"""
     micro_batch: Count | None = None
@@ -220,9 +220,12 @@ def validation_message(error: ValidationError, *within: str) -> str:
 
     The names begin with `within`, for settings inside something else.
     """
-    problems = []
-    for problem in error.errors():
-        where = ".".join(map(str, (*within, *problem["loc"]))) or "recipe"
+    found, problems = error.errors(), []
+    for problem in found:
+        place = problem["loc"]
+        if any(other["loc"] != place and other["loc"][: len(place)] == place for other in found):
+            continue  # a part of this value is wrong, and pydantic complains of the whole too
+        where = ".".join(map(str, (*within, *place))) or "recipe"
         where = " ".join(where.split())  # a key in a file may hold line breaks
         text = problem["msg"].removeprefix("Value error, ")
         text = text[0].lower() + text[1:]

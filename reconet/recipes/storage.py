@@ -17,6 +17,9 @@ def read_recipe(path: Path) -> Recipe:
     """Read a recipe from a JSON file."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise RecipeError(f"the recipe {path} is not JSON ({where}: {error.msg}).") from error
     except (OSError, ValueError, RecursionError) as error:
         raise RecipeError(f"cannot read the recipe {path}: {error}.") from error
     if not isinstance(values, dict) or values.pop("format", None) != FORMAT:

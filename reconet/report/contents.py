@@ -6,6 +6,7 @@ from itertools import pairwise
 from reconet.report import sections
 from reconet.report.html import Markup, html_page, note, section, tag
 from reconet.report.run_results import RunResults
+from reconet.system.readable import counted
 
 
 def compose_page(runs: Sequence[RunResults], environment: Markup) -> str:
@@ -90,5 +91,7 @@ def _lead(run: RunResults) -> Markup:
     model, validation = run.recipe.model, run.validation
     text = f"{model.context} on {model.backbone}, trained on {run.recipe.data.name}."
     if validation is not None:
-        text += f" Scored on {run.split}, {validation.images:,} images: {validation.protocol}."
+        text += (
+            f" Scored on {run.split}, {counted(validation.images, 'image')}: {validation.protocol}."
+        )
     return tag("p", text, class_="lead")

@@ -21,6 +21,7 @@ from reconet.report.html import (
 )
 from reconet.report.image_rows import merge_rows, show_row
 from reconet.report.run_results import RunResults, ValidationResults, describe_settings
+from reconet.system.readable import counted
 from reconet.types import Colour, Palette
 
 MACHINE = ("processes", "reconet", "torch", "processor", "GPU", "system")  # keys of a start
@@ -156,7 +157,7 @@ def recipe(run: RunResults, level: int = 2) -> Markup:
         table(columns, changed, caption="Set for this run"),
         tag(
             "details",
-            tag("summary", f"{len(default)} settings with their default"),
+            tag("summary", f"{counted(len(default), 'setting')} with the default"),
             table(columns, default),
         ),
         level=level,

@@ -8,6 +8,7 @@ from reconet.recipes.storage import without_paths
 from reconet.serve.explore import count_ranks
 from reconet.serve.limits import Limits
 from reconet.serve.schemas import ClassInfo, Fact, ModelInfo, UploadLimits
+from reconet.system.readable import counted
 
 SCORES = {"miou": "mean IoU", "pixel_accuracy": "pixel accuracy"}  # shown to people
 
@@ -51,8 +52,8 @@ def _facts(predictor: Predictor, cost: ModelCost | None) -> list[Fact]:
     lines = {
         "context": model.context,
         "backbone": f"{model.backbone}, output stride {model.output_stride}, width {model.width:g}",
-        "trained on": f"{info.recipe.data.name}, {len(info.classes)} classes, "
-        f"crops of {height} x {width}, {info.step:,} steps",
+        "trained on": f"{info.recipe.data.name}, {counted(len(info.classes), 'class')}, "
+        f"crops of {height} x {width}, {counted(info.step, 'step')}",
     }
     ranks = count_ranks(predictor.network.model)
     if ranks:

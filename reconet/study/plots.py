@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from reconet.study.result import StudyResult, VariantResult
 from reconet.study.spectrum import PARTS
 from reconet.system.files import write_bytes
+from reconet.system.readable import counted
 
 ACCENT, OTHER, SOFT = "#c0392b", "#2c5d8f", "#9a9a9a"
 PANELS = (
@@ -235,7 +236,7 @@ def _mean_spectrum(row: VariantResult, figure: str, part: str) -> float:
 def _title(result: StudyResult) -> str:
     data = result.recipe.data
     splits = f"{data.name}, trained on {data.train_split}, scored on {data.val_split}"
-    return f"{result.study.question}  {splits}, {len(result.seeds)} seeds"
+    return f"{result.study.question}  {splits}, {counted(len(result.seeds), 'seed')}"
 
 
 def _plain(text: str) -> str:

@@ -12,6 +12,7 @@ from reconet.study.stats import Estimate, estimate, paired_difference
 from reconet.study.trial import LIVENESS, Trial, TrialResult, read_result
 from reconet.study.variants import Study, Variant, choose_baseline
 from reconet.system.paths import short_path, short_paths
+from reconet.system.readable import counted
 
 FIGURE = "miou"
 COLUMNS = (
@@ -219,7 +220,7 @@ def conditions(result: StudyResult) -> list[tuple[str, str]]:
     trials = [trial for row in result.rows for trial in row.trials]
     model, data, train = recipe.model, recipe.data, recipe.train
     crop = f"{data.crop[0]} x {data.crop[1]}"
-    length = f"{trials[0].steps} steps" if trials else f"{train.steps or train.epochs}"
+    length = counted(trials[0].steps, "step") if trials else f"{train.steps or train.epochs}"
     protocols = dict.fromkeys(trial.protocol for trial in trials)
     processors = dict.fromkeys(trial.environment.get("processor", "?") for trial in trials)
     versions = dict.fromkeys(f"torch {trial.environment.get('torch', '?')}" for trial in trials)
@@ -242,7 +243,7 @@ def conditions(result: StudyResult) -> list[tuple[str, str]]:
             f"{model.backbone} x {model.width:g}{frozen}, output stride {model.output_stride}"
             f"{project}, {rank}, weights {weights}",
         ),
-        ("training", f"{length} of {train.batch} images, lr {recipe.optim.lr:g}"),
+        ("training", f"{length} of {counted(train.batch, 'image')}, lr {recipe.optim.lr:g}"),
         ("seeds", ", ".join(map(str, result.seeds))),
         ("score", "of the network at the last step; " + " | ".join(protocols)),
         ("machine", "; ".join([*processors, *versions])),

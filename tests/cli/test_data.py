@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from rich.console import Console
 
 from reconet.cli import main
 from reconet.data import DATASETS
@@ -25,7 +26,15 @@ def test_list_names_every_dataset_with_its_classes_and_source(
     assert len(listed["ade20k"]["classes"]) == 150
     assert listed["voc12"]["splits"]["trainaug"] == 10582
     assert all(entry["licence"] and entry["source"] for entry in listed.values())
-    assert "voc12" in run(capsys, "data", "list")[1]
+
+
+def test_list_does_not_break_addresses(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reconet.cli.output.console", lambda: Console(width=60, markup=False))
+    out = run(capsys, "data", "list")[1]
+    assert all(f"{name}: {entry.info.source} (" in out for name, entry in DATASETS.items())
+    assert max(map(len, out.split("Where to get them")[0].splitlines())) <= 60
 
 
 @pytest.mark.parametrize("name", ["voc12", "pcontext", "coco"])

@@ -47,6 +47,24 @@ def test_help_starts_with_a_sentence_and_has_two_to_five_examples(
     assert 2 <= len(examples(verb)) <= 5
 
 
+@pytest.mark.parametrize("group", ["", *GROUPS])
+def test_no_sentence_in_a_list_of_verbs_is_cut_off(
+    capsys: pytest.CaptureFixture[str], group: str
+) -> None:
+    rows = run(capsys, *group.split(), "--help")[1].split("Commands:\n")[1].splitlines()
+    assert [row for row in rows if not row.endswith(".") or row.endswith("...")] == []
+
+
+@pytest.mark.parametrize("name", ALL_VERBS)
+def test_the_help_names_arguments_without_types_of_python(
+    capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    text = run(capsys, *name.split(), "--help")[1]
+    assert re.search(r"<(list|str|path|int)\b", text) is None
+    assert ("Arguments:" in text) != text.splitlines()[0].endswith("[OPTIONS]")
+    assert "  -h, --help " in text
+
+
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_every_example_can_be_parsed(example: str) -> None:
     words = reconet_words(example)

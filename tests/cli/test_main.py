@@ -91,6 +91,7 @@ def test_no_verb_at_all_prints_the_help(capsys: pytest.CaptureFixture[str]) -> N
     code, out, _ = run(capsys)
     assert code == 2
     assert "Start here" in out
+    assert out == run(capsys, "--help")[1]
 
 
 def test_no_help_imports_torch_and_neither_does_the_list_of_recipes() -> None:

@@ -136,7 +136,7 @@ def test_splits_that_must_be_disjoint_are_compared() -> None:
 @pytest.mark.parametrize("workers", [0, 1])
 def test_what_concerns_all_images_is_an_error_and_not_a_report(workers: int) -> None:
     broken = replace(SOUND, error=MissingExtraError("data", "reading x.mat"))
-    with pytest.raises(MissingExtraError, match=r"pip install 'reconet\[data\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[data\]' in the clone"):
         check_splits([broken], workers=workers)
 
 

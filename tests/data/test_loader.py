@@ -173,7 +173,7 @@ def test_a_skipped_image_is_void_counted_and_moves_nothing_else(workers: int) ->
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_missing_extra_is_never_skipped(workers: int) -> None:
-    with pytest.raises(DataError, match=r"pip install 'reconet\[data\]'"):
+    with pytest.raises(DataError, match=r"pip install '\.\[data\]' in the clone"):
         load(Memory(broken=(3,), fault="extra"), on_error="skip", workers=workers)
 
 

@@ -35,7 +35,15 @@ def test_the_card_says_what_the_network_is(
     assert json.loads(facts["license"]) == "mit"
     (entry,) = json.loads(facts["model-index"])
     assert entry["results"][0]["metrics"] == [{"type": "miou", "value": 0.5, "name": "mIoU"}]
-    for wanted in ("| mIoU | 50.00 |", "M parameters", CLASSES[0], SHEET, '"rank": 4', "64 x 64"):
+    for wanted in (
+        "| mIoU | 50.00 |",
+        "M parameters",
+        CLASSES[0],
+        SHEET,
+        '"rank": 4',
+        "64 x 64",
+        "pip install .",
+    ):
         assert wanted in page
     assert (out / SHEET).is_file()
 

@@ -62,6 +62,7 @@ def test_setting_steps_clears_epochs_and_back() -> None:
         ("model.options.", "1", r"unknown setting"),
         ("train.steps", "true", r"train\.steps: .*valid integer"),
         ("data.scale", "[2, 0.5]", r"data\.scale: the first number must not be larger"),
+        ("eval.scales", "[99]", r"^eval\.scales\.0: [^;]* 16, got 99\.$"),
         ("eval.scales", "[]", r"eval\.scales: .*at least 1 item"),
         ("loss.class_weights", "[]", r"loss\.class_weights: .*at least 1 item"),
         ("model.width", "1e308", r"model\.width: .*less than or equal to 16"),

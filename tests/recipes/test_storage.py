@@ -18,6 +18,13 @@ def test_a_broken_recipe_file_is_one_line(content: str, tmp_path: Path) -> None:
     assert "\n" not in str(raised.value)
 
 
+def test_a_text_that_is_not_json_is_named_with_the_place(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text('{\n  "format": 1,\n  lr 0.02\n}')
+    with pytest.raises(RecipeError, match=r"notes\.txt is not JSON \(line 3, column 3: "):
+        find_recipe(str(path))
+
+
 def test_a_recipe_without_paths_is_otherwise_the_same() -> None:
     paths = ["data.root=/home/me/voc", "model.weights=~/nets/r50.pth", "train.init_from=../first"]
     recipe = apply_overrides(find_recipe("voc12/reconet_r50"), paths)

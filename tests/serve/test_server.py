@@ -26,7 +26,7 @@ def test_without_the_extra_the_verb_names_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "reconet.serve.app", None)
     assert main(["serve", str(run)]) == 2
-    assert "pip install 'reconet[serve]'" in capsys.readouterr().err
+    assert "pip install '.[serve]' in the clone" in capsys.readouterr().err
 
 
 def test_the_door_opens_without_the_extra() -> None:

@@ -7,7 +7,7 @@ from reconet.cli.output import print_result, show_progress
 
 
 def data(rounds: RoundsOption = 5, as_json: JsonOption = False) -> None:
-    """Compare the training pipeline with decoding alone and with Pillow.
+    """Compare the training pipeline with decoding alone and Pillow.
 
     It reads generated 500 x 375 images with masks, crop 512, in 1 and 2 worker processes.
 

@@ -15,6 +15,7 @@ from reconet.cli.arguments import (
     parse_size,
 )
 from reconet.cli.output import print_result, show_progress
+from reconet.system.readable import counted
 
 OptionalRunArgument = Annotated[
     Path | None,
@@ -71,6 +72,6 @@ def model(
     with show_progress("bench", "measuring, takes some minutes ..."):
         results = bench_model(trained, size=pixels, rounds=rounds, ways=way, contexts=others)
     count = torch.get_num_threads()
-    title = f"{trained.info.recipe.model.backbone}, one image of {size}, {count} thread(s)"
+    title = f"{trained.info.recipe.model.backbone}, one image of {size}, {counted(count, 'thread')}"
     values = {"size": list(pixels), "threads": count, "ways": [asdict(r) for r in results]}
     print_result(values, [model_table(title, results)], as_json)

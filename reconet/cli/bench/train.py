@@ -7,6 +7,7 @@ import typer
 
 from reconet.cli.arguments import BackboneOption, DeviceOption, JsonOption
 from reconet.cli.output import print_result, show_progress
+from reconet.system.readable import counted
 
 SizeOption = Annotated[
     int, typer.Option("--size", metavar="N", min=33, help="Height and width of the images.")
@@ -34,7 +35,7 @@ def train(
     device: DeviceOption = "auto",
     as_json: JsonOption = False,
 ) -> None:
-    """Compare training steps in fp32 and bf16, or with and without cached features.
+    """Compare training steps in fp32 and bf16, or with a cache.
 
     bf16 uses channels last. Both take turns, and the losses of both are shown.
 
@@ -56,7 +57,7 @@ def train(
     batch = batch or 2
     with show_progress("bench", "measuring, takes some minutes ..."):
         results = bench_train(backbone=backbone, size=size, batch=batch, steps=steps, device=device)
-    title = f"RecoNet, {backbone}, {batch} images of {size} x {size} a step"
+    title = f"RecoNet, {backbone}, {counted(batch, 'image')} of {size} x {size} a step"
     values = {"modes": [asdict(result) for result in results]}
     print_result(values, [train_table(title, results)], as_json)
 
@@ -69,5 +70,5 @@ def _compare_frozen(
 
     with show_progress("bench", "measuring, takes some minutes ..."):
         result = bench_frozen(backbone=backbone, size=size, batch=batch, steps=steps, device=device)
-    title = f"{backbone}, output stride 16, {batch} images of {size} x {size} a step"
+    title = f"{backbone}, output stride 16, {counted(batch, 'image')} of {size} x {size} a step"
     print_result(asdict(result), [frozen_table(title, result)], as_json)

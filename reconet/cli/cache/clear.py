@@ -6,6 +6,7 @@ import typer
 
 from reconet.cli.arguments import JsonOption
 from reconet.cli.output import print_note, print_result
+from reconet.system.readable import counted
 
 NamesArgument = Annotated[
     list[str] | None,
@@ -44,7 +45,8 @@ def clear(
         "cleared": [item.name for item in done.items],
         "in_use": [item.name for item in done.in_use],
     }
-    text = f"freed {readable_bytes(done.bytes)} of {len(done.items)} items in {cache_root()}"
+    items = counted(len(done.items), "item")
+    text = f"freed {readable_bytes(done.bytes)} of {items} in {cache_root()}"
     print_result(values, [text], as_json)
     for item in done.in_use:
         print_note(f"{item.name} is in use by a running process, and stays.")

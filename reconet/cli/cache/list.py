@@ -5,7 +5,9 @@ from reconet.cli.output import print_result
 
 
 def list_(as_json: JsonOption = False) -> None:
-    """List the cached features: of which dataset and network, how complete, and how large.
+    """List the cached features, and how large they are.
+
+    The table has dataset and network of each, and how complete it is.
 
     The cache is in $RECONET_CACHE, by default in ~/.cache/reconet. docs/frozen.md tells what it
     is for.

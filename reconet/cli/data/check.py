@@ -14,6 +14,7 @@ from reconet.cli.arguments import (
     WorkersOption,
 )
 from reconet.cli.output import print_result, show_progress
+from reconet.system.readable import counted
 
 if TYPE_CHECKING:
     from reconet.data.check_report import CheckReport, DataProblem
@@ -74,7 +75,7 @@ def _print_summary(result: "CheckReport", sheet: Path | None) -> None:
         print(f"not there: {split}: {reason}")
     for proposal in result.proposals:
         print(proposal)
-    print("nothing is wrong" if result.ok else f"{len(result.problems)} problems")
+    print("nothing is wrong" if result.ok else counted(len(result.problems), "problem"))
     if sheet is not None:
         print(f"images: {sheet}")
 

@@ -5,14 +5,16 @@ from reconet.cli.output import print_result
 
 
 def list_(as_json: JsonOption = False) -> None:
-    """List the datasets: classes, images, licence, and where to get them.
+    """List the datasets, and where to get them.
+
+    The table has classes, images and licence of each.
 
     \b
     Examples:
       reconet data list
       reconet data list --json
     """
-    from reconet.cli.tables.data import dataset_table
+    from reconet.cli.tables.data import dataset_tables
     from reconet.data import DATASETS
 
     infos = {name: kind.info for name, kind in DATASETS.items()}
@@ -21,6 +23,7 @@ def list_(as_json: JsonOption = False) -> None:
             "title": info.title,
             "classes": list(info.classes),
             "splits": dict(info.splits),
+            "secret_splits": list(DATASETS[name].secret_splits),
             "licence": info.licence,
             "source": info.source,
             "layout": list(info.layout),
@@ -29,4 +32,4 @@ def list_(as_json: JsonOption = False) -> None:
         }
         for name, info in infos.items()
     }
-    print_result(values, [dataset_table(infos)], as_json)
+    print_result(values, dataset_tables(infos), as_json)

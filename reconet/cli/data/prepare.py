@@ -7,6 +7,7 @@ import typer
 
 from reconet.cli.arguments import DatasetArgument, DatasetRootOption, JsonOption, WorkersOption
 from reconet.cli.output import print_json, show_progress
+from reconet.system.readable import counted
 
 SourceOption = Annotated[
     Path | None,
@@ -44,8 +45,9 @@ def prepare(
         }
         print_json({"written": prepared.done, "already_there": prepared.skipped, "splits": splits})
         return
-    print(f"{dataset}: {prepared.done} files written, {prepared.skipped} were there already")
+    written = counted(prepared.done, "file")
+    print(f"{dataset}: {written} written, {prepared.skipped} there already")
     for split, count in prepared.counts.items():
         known = official.get(split)
         remark = "" if known in {None, count} else f" (officially {known})"
-        print(f"  {split}: {count} images{remark}")
+        print(f"  {split}: {counted(count, 'image')}{remark}")

@@ -9,6 +9,7 @@ from rich.table import Table
 from reconet.cache.manage import Item
 from reconet.cli.tables.table import make_table
 from reconet.system.files import readable_bytes
+from reconet.system.readable import counted
 
 LEFT = (1, 2, 3)  # columns of text
 SECONDS = {"days": 86400, "hours": 3600, "minutes": 60}
@@ -46,7 +47,7 @@ def _images(item: Item) -> str:
     text = " ".join(str(part) for part in parts if part)
     if about.get("views"):
         height, width = about.get("crop", ("?", "?"))
-        text += f", {about['views']} views of {height} x {width}"
+        text += f", {counted(about['views'], 'view')} of {height} x {width}"
     elif item.kind == "whole images":
         text += f", long side {about.get('base_size', '?')}"
     return text or "?"

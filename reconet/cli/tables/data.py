@@ -3,20 +3,23 @@
 from collections.abc import Mapping
 
 from rich.table import Table
+from rich.text import Text
 
 from reconet.cli.tables.table import make_table, make_text_table
 from reconet.data.check_report import Listing
 from reconet.data.dataset import DatasetInfo
 
 
-def dataset_table(infos: Mapping[str, DatasetInfo]) -> Table:
-    rows = []
+def dataset_tables(infos: Mapping[str, DatasetInfo]) -> list[Table | Text]:
+    """Return a table, and a line per dataset with its source. A cell would break addresses."""
+    rows, lines = [], []
     for name, info in infos.items():
         splits = ", ".join(f"{split} {count or '?'}" for split, count in info.splits.items())
         classes = str(len(info.classes)) if info.classes else "yours"
-        rows.append([name, info.title, classes, splits, info.licence, info.source])
-    columns = ["name", "what", "classes", "images", "licence", "source"]
-    return make_text_table("Datasets", columns, rows)
+        rows.append([name, info.title, classes, splits])
+        lines.append(Text(f"{name}: {info.source} (licence: {info.licence})"))
+    table = make_text_table("Datasets", ["name", "what", "classes", "images"], rows)
+    return [table, Text("Where to get them", style="bold"), *lines]
 
 
 def listing_table(listing: Listing) -> Table:

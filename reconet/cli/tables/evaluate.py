@@ -6,12 +6,13 @@ from rich.text import Text
 from reconet.cli.tables.table import make_table
 from reconet.evaluation.benchmarks import score_labels
 from reconet.evaluation.evaluate import Evaluation
+from reconet.system.readable import counted
 
 
 def score_tables(result: Evaluation) -> list[RenderableType]:
     """Return the IoU of each class, the scores, and the protocol that they depend on."""
     parts: list[RenderableType] = []
-    title = f"{result.dataset} {result.split}, {result.images} images"
+    title = f"{result.dataset} {result.split}, {counted(result.images, 'image')}"
     if result.figures:
         classes = [[name, _percent(iou)] for name, iou in result.iou.items()]
         labels = score_labels()

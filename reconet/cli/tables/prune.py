@@ -4,6 +4,7 @@ from rich.table import Table
 
 from reconet.cli.tables.table import MIB, make_table
 from reconet.prune import PruneResult
+from reconet.system.readable import counted
 
 
 def prune_table(result: PruneResult) -> Table:
@@ -26,9 +27,10 @@ def prune_table(result: PruneResult) -> Table:
     columns += ["MACs G", "of its core", "time", "of its core"]
     table = make_table(f"{result.dataset}: {result.protocol}", columns, rows)
     table.caption = (
-        f"Ranks chosen by {result.images} images of {result.calibrated_on}. Time is the median "
-        "ratio to the network before, measured in turns with it on one image of the training "
-        "crop's size, with its range over the rounds. ~ marks a range that includes 1: noise."
+        f"Ranks chosen by {counted(result.images, 'image')} of {result.calibrated_on}. Time is the "
+        "median ratio to the network before, measured in turns with it on one image of the "
+        "training crop's size, with its range over the rounds. ~ marks a range that includes "
+        "1: noise."
     )
     return table
 

@@ -30,6 +30,7 @@ from PIL import ImageOps, UnidentifiedImageError
 from reconet.data.images.indexed_png import read_indexed_png
 from reconet.data.images.jpeg_header import END, jpeg_size
 from reconet.errors import DataError, MissingExtraError
+from reconet.system.readable import counted
 from reconet.types import Image, Label
 
 MAX_PIXELS = 178_956_970  # where Pillow stops too: half a gigabyte of RGB
@@ -253,6 +254,6 @@ def _narrow(path: Path, wide_hw: NDArray[Any]) -> Label:
     if outside_hw.any():
         raise DataError(
             f"{path} is a 16-bit mask with value {wide_hw[outside_hw].max()}; values over 255 in "
-            f"{np.count_nonzero(outside_hw)} pixels; labels are 0 to 255."
+            f"{counted(int(outside_hw.sum()), 'pixel')}; labels are 0 to 255."
         )
     return wide_hw.astype(np.uint8)

@@ -39,7 +39,7 @@ read_label = LabelReader(in_order(len(CLASSES), first=1, void=(0,)))
 def open_ade20k(root: Path, split: str) -> FileDataset:
     expected = ("images", "annotations")
     home = find_root(root, ADE20K.info.title, expected, ("ADEChallengeData2016",))
-    pairs = _test(home) if split == "test" else _labelled(home, FOLDERS[split])
+    pairs = _test(home) if split in ADE20K.secret_splits else _labelled(home, FOLDERS[split])
     return FileDataset(info=ADE20K.info, split=split, pairs=pairs, read_label=read_label)
 
 
@@ -84,6 +84,7 @@ ADE20K = DatasetEntry(
             lambda scores: (scores.pixel_accuracy + scores.mean_iou) / 2,
         ),
     },
+    secret_splits=("test",),
     submission=SubmissionFormat(  # a zip file of masks with one channel, 1..150
         path=".ade20k_{split}.parts/{name}.png",
         encode=lambda label_hw: grey_png(label_hw + np.uint8(1)),

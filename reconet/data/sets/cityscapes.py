@@ -55,7 +55,7 @@ def open_cityscapes(root: Path, split: str) -> FileDataset:
 
 def _pairs(home: Path, folder: str) -> list[Pair]:
     images = need_folder(home / "leftImg8bit" / folder)
-    labels = None if folder == "test" else need_folder(home / "gtFine" / folder)
+    labels = None if folder in CITYSCAPES.secret_splits else need_folder(home / "gtFine" / folder)
     pairs = []
     for image in sorted(images.glob(f"*/*{IMAGE}")):
         name = image.name.removesuffix(IMAGE)
@@ -83,6 +83,7 @@ CITYSCAPES = DatasetEntry(
         notes=("submissions hold labelIds, not the 19 classes",),
     ),
     open=open_cityscapes,
+    secret_splits=("test",),
     submission=SubmissionFormat(  # masks with one channel, labelIds
         path="cityscapes_{split}/{name}_pred_labelIds.png",
         encode=lambda label_hw: grey_png(np.array(LABEL_IDS, np.uint8)[label_hw]),

@@ -13,6 +13,7 @@ from reconet.data.images.read import read_image
 from reconet.data.labels import MAX_CLASSES, LabelReader, in_order, label_table
 from reconet.errors import DataError
 from reconet.recipes.schema import Settings
+from reconet.system.readable import counted
 from reconet.types import IGNORE, Colour, Label
 
 Byte = Annotated[int, Field(ge=0, le=255)]
@@ -96,10 +97,10 @@ class ColourReader:
         if strange_hw.any():
             codes, pixels = np.unique(code_hw[strange_hw], return_counts=True)
             code = int(codes[pixels.argmax()])
-            more = f" and {len(codes) - 1} other colours" if len(codes) > 1 else ""
+            more = f" and {counted(len(codes) - 1, 'other colour')}" if len(codes) > 1 else ""
             raise DataError(
                 f"{path} holds the colour {(code >> 16, code >> 8 & 255, code & 255)} in "
-                f"{pixels.max()} pixels{more}; data.options.colours has no such colour."
+                f"{counted(int(pixels.max()), 'pixel')}{more}; data.options.colours has no such colour."
             )
         return np.asarray(self.label_n.take(place_hw), np.uint8)
 

@@ -22,6 +22,7 @@ from reconet.data.layout import contents, find_root, need_folder, read_ids
 from reconet.data.prepare.run import Job, PreparePlan, check_written, write_list
 from reconet.errors import DataError, unknown
 from reconet.system.files import write_atomic
+from reconet.system.readable import counted
 
 CLASSES = class_names(
     """
@@ -47,7 +48,7 @@ def open_voc12(root: Path, split: str) -> FileDataset:
     if split == "trainaug":
         _refuse_leak(names, home / LISTS)
     images = need_folder(home / "JPEGImages")
-    labels = None if split == "test" else need_folder(_masks(home, split, names), hint)
+    labels = None if split in VOC12.secret_splits else need_folder(_masks(home, split, names), hint)
     pairs = [
         Pair(name, images / f"{name}.jpg", labels and labels / f"{name}.png") for name in names
     ]
@@ -80,8 +81,8 @@ def _refuse_leak(names: list[str], lists: Path) -> None:
     shared = set(names) & set(read_ids(lists / "val.txt"))
     if shared:
         raise DataError(
-            f"{lists / 'trainaug.txt'} has {len(shared)} images of val, such as {min(shared)}: "
-            "scores would be false. Delete it and run `reconet data prepare voc12`."
+            f"{lists / 'trainaug.txt'} has {counted(len(shared), 'image')} of val, such as "
+            f"{min(shared)}: scores would be false. Delete it and run `reconet data prepare voc12`."
         )
 
 
@@ -156,7 +157,9 @@ def _plan_list_only(home: Path, train: set[str], val: set[str]) -> PreparePlan:
     names = sorted({path.stem for path in (home / AUG).glob("*.png")} - val)
     absent = train - set(names)
     if absent:
-        raise DataError(f"{home / AUG} lacks {len(absent)} labels of train, such as {min(absent)}.")
+        raise DataError(
+            f"{home / AUG} lacks {counted(len(absent), 'label')} of train, such as {min(absent)}."
+        )
     return PreparePlan(jobs=(), work=convert, finish=partial(_finish, home, names, ()))
 
 
@@ -186,15 +189,13 @@ VOC12 = DatasetEntry(
         licence="images under Flickr's terms of use; SBD for research",
         source="http://host.robots.ox.ac.uk/pascal/VOC/voc2012/ and the Semantic Boundaries "
         "Dataset",
-        notes=(
-            "trainaug = (VOC train + SBD train + SBD val) - VOC val",
-            "labels of test are secret",
-        ),
+        notes=("trainaug = (VOC train + SBD train + SBD val) - VOC val",),
     ),
     open=open_voc12,
     own_lists=True,
     prepare=plan_voc12,
     converts="SBD .mat files and VOC masks -> SegmentationClassAug and the trainaug list",
+    secret_splits=("test",),
     submission=SubmissionFormat(  # masks with VOC's colours
         path="results/VOC2012/Segmentation/comp6_{split}_cls/{name}.png",
         encode=lambda label_hw: mask_png(label_hw, MASK_PALETTE),

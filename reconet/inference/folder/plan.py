@@ -20,6 +20,7 @@ from reconet.inference.folder.record import (
 )
 from reconet.inference.predictor import Predictor
 from reconet.system.distributed import Processes
+from reconet.system.readable import counted
 from reconet.system.run_files import BEST
 
 PlannedImage = tuple[Path, str]  # an image and the stem of its output files
@@ -107,7 +108,7 @@ def _check_same_run(out: Path, record: Record, run: str) -> None:
     others = [entry for entry in record.values() if entry.run not in ("", run)]
     if not others:
         return
-    count = "1 prediction" if len(others) == 1 else f"{len(others)} predictions"
+    count = counted(len(others), "prediction")
     network, settings = run.split("-")
     if all(entry.run.startswith(f"{network}-") for entry in others):
         origin = "of this network with other settings"

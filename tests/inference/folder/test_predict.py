@@ -143,7 +143,7 @@ def test_probabilities_that_do_not_fit_are_refused_in_a_line(
         (["{empty}/*.jpg"], "no image matches"),
         (["@{empty}/list"], "cannot read the list"),
         (["{good}", "--memory", "lots"], "--memory takes an amount"),
-        (["{good}", "--memory", "1MB"], "at least 67,108,864"),
+        (["{good}", "--memory", "1MB"], "at least 64MiB"),
         (["{good}", "--scales", "a"], "--scales takes numbers"),
         (["{good}", "--precision", "bf61"], "Did you mean 'bf16'"),
         (["{good}", "--out", "{good}"], "--out names a folder; "),
