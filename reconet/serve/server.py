@@ -73,7 +73,7 @@ def open_server(
     try:
         predictor = Predictor.from_run(source, device=device, precision=precision)
         app = create_app(predictor, limits, hosts=LOOPBACK if host in LOOPBACK else ())
-    except BaseException:
+    except BaseException:  # Ctrl-C while the network loads must free the port too
         listener.close()
         raise
     return Server(app=app, listener=listener)

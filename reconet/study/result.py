@@ -250,19 +250,20 @@ def conditions(result: StudyResult) -> list[tuple[str, str]]:
     ]
 
 
-CAPTION = (
-    "95 %: half of Student's interval over seeds; differences are taken seed by seed. Each "
-    "interval stands for itself: among twenty rows one is expected to miss. Mean A: the score with "
-    "A (of RecoNet+: Y) replaced by its mean over the scored images, and how much is lost by that; "
-    "nothing lost: A is dead. Params and MACs: one crop, in use. img/s: median in training, with "
-    "whatever else the machine did. Spread of A and of lambda: standard deviation over mean; "
-    "between images: the same for A at one place and channel"
+MEANINGS = (
+    "95 %: half of Student's interval over seeds; one of twenty is expected to miss",
+    "difference: taken seed by seed",
+    "mean A: the score with A (of RecoNet+: Y) replaced by its mean over the scored images, "
+    "and the loss; no loss: A is dead",
+    "params, MACs: of one crop, in use",
+    "img/s: median in training, beside whatever else the machine did",
+    "spread: standard deviation over mean; between images: of A at one place and channel",
 )
 
 
 def caption(result: StudyResult) -> list[str]:
-    """Explain the columns of the table, in sentences without full stops."""
-    lines = [f"baseline: {result.baseline}", CAPTION]
+    """Explain the columns of the table, in lines without full stops."""
+    lines = [f"baseline: {result.baseline}", *MEANINGS]
     if result.study.name in PAPER:
         lines.append(f"paper: {PAPER[result.study.name].source}")
     return lines

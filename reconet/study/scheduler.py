@@ -72,7 +72,7 @@ def run_trials(
             if now > done:
                 progress.advance(now - done)
                 done = now
-    except BaseException:
+    except BaseException:  # after Ctrl-C too, no training goes on alone
         _stop(running)
         raise
     finally:

@@ -84,7 +84,7 @@ def _write(path: Path, write: Callable[[BinaryIO], object]) -> None:
             os.fsync(file.fileno())
         os.chmod(name, 0o666 & ~_umask())  # mkstemp makes files that only their owner can read
         os.replace(name, path)
-    except BaseException:
+    except BaseException:  # after Ctrl-C too, no half file stays
         Path(name).unlink(missing_ok=True)
         raise
 

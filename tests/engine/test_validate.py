@@ -19,19 +19,18 @@ from tests.factories import ProgressRecorder, tiny_network, tiny_recipe
 from tests.launch import TINY_NETWORK, run_main
 
 
+def train_ade20k(folder: Path) -> list[str]:
+    """Write a tiny ADE20K, and return the arguments that train on it."""
+    make_tree("ade20k", folder / "data")
+    places = [f"--set=data.root={folder / 'data'}", f"--out={folder / 'run'}"]
+    return ["train", "ade20k/reconet_r50", *TINY_NETWORK, *places]
+
+
 @pytest.mark.parametrize("which", ["train", "val"])
 def test_a_split_without_labels_is_refused_before_the_first_step(
     which: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make_tree("ade20k", tmp_path / "data")
-    arguments = [
-        "train",
-        "ade20k/reconet_r50",
-        *TINY_NETWORK,
-        f"--set=data.root={tmp_path / 'data'}",
-    ]
-    arguments += [f"--set=data.{which}_split=test", f"--out={tmp_path / 'run'}"]
-    code, _, err = run_main(capsys, *arguments)
+    code, _, err = run_main(capsys, *train_ade20k(tmp_path), f"--set=data.{which}_split=test")
     assert (code, err.count("\n")) == (2, 1)
     assert "ade20k test has no labels" in err
 
@@ -60,14 +59,7 @@ def test_a_class_that_nobody_saw_is_null_in_the_log(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # JSON has no NaN: other programs refuse it.
-    make_tree("ade20k", tmp_path / "data")
-    arguments = [
-        "train",
-        "ade20k/reconet_r50",
-        *TINY_NETWORK,
-        f"--set=data.root={tmp_path / 'data'}",
-    ]
-    assert run_main(capsys, *arguments, f"--out={tmp_path / 'run'}")[0] == 0
+    assert run_main(capsys, *train_ade20k(tmp_path))[0] == 0
     text = (tmp_path / "run" / "log.jsonl").read_text()
     assert "NaN" not in text
     iou = read_log(tmp_path / "run")[-1]["iou"]

@@ -33,7 +33,6 @@ from reconet.export import export
 from reconet.inference.backends import open_exported
 from reconet.models.trained import load_trained, save_trained
 from reconet.models.weights import read_tensors
-from reconet.recipes.schema import Recipe
 from reconet.recipes.storage import dump_recipe, read_recipe
 from tests.factories import tiny_network, tiny_recipe
 
@@ -42,6 +41,8 @@ SECONDS = 20
 RNG = np.random.default_rng(0)
 IMAGE = Image.fromarray(RNG.integers(0, 256, (24, 31, 3), np.uint8))
 BATCH = torch.zeros(1, 3, 64, 64, dtype=torch.uint8)
+RECIPE = tiny_recipe("model.rank=2", "model.aux=false")
+TENSORS = {"a.weight": torch.ones(3, 4), "b": torch.arange(5)}
 MASK = Image.fromarray(RNG.integers(0, 5, (24, 31), np.uint8))
 
 
@@ -74,24 +75,16 @@ def saved(content: object) -> bytes:
     return file.getvalue()
 
 
-def small_recipe() -> Recipe:
-    return tiny_recipe("model.rank=2", "model.aux=false")
-
-
 def trained() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "best.safetensors"
         palette = ((0, 0, 0), (9, 9, 9))
-        save_trained(path, tiny_network(small_recipe(), classes=("a", "b"), palette=palette))
+        save_trained(path, tiny_network(RECIPE, classes=("a", "b"), palette=palette))
         return path.read_bytes()
 
 
-def tensors() -> dict[str, torch.Tensor]:
-    return {"a.weight": torch.ones(3, 4), "b": torch.arange(5)}
-
-
 def last_pt() -> bytes:
-    content = {"format": 1, "step": 3, "model": tensors(), "ema": None, "progress": {}}
+    content = {"format": 1, "step": 3, "model": TENSORS, "ema": None, "progress": {}}
     return saved(content)
 
 
@@ -114,10 +107,6 @@ def exported(form: str, suffix: str) -> Path:
     atexit.register(shutil.rmtree, folder)
     (folder / "best.safetensors").write_bytes(trained())
     return export(folder, format=form, out=folder / f"model{suffix}").path
-
-
-def run_onnx(path: Path) -> object:
-    return open_exported(path)(BATCH)
 
 
 def run_openvino(path: Path) -> object:
@@ -146,14 +135,18 @@ KINDS: dict[str, tuple[Callable[[], bytes], str, Callable[[Path], object]]] = {
     "bmp": (lambda: encoded(IMAGE, "BMP"), ".bmp", read_image),
     "mask": (lambda: encoded(MASK, "PNG"), ".png", LabelReader(in_order(5), read_mask)),
     "mat": (mat, ".mat", lambda path: read_mat(path, "S")),
-    "recipe": (lambda: dump_recipe(small_recipe()).encode(), ".json", read_recipe),
+    "recipe": (lambda: dump_recipe(RECIPE).encode(), ".json", read_recipe),
     "coco": (coco_json, ".json", lambda path: read_json(path, "images", "annotations")),
     "log": (log_lines, ".jsonl", into_run(read_log)),
-    "safetensors": (lambda: safetensors_bytes(tensors()), ".safetensors", read_tensors),
+    "safetensors": (lambda: safetensors_bytes(TENSORS), ".safetensors", read_tensors),
     "trained": (trained, ".safetensors", load_trained),
-    "torch": (lambda: saved(tensors()), ".pth", read_tensors),
+    "torch": (lambda: saved(TENSORS), ".pth", read_tensors),
     "last": (last_pt, ".pt", run_weights),
-    "onnx": (lambda: exported("onnx", ".onnx").read_bytes(), ".onnx", run_onnx),
+    "onnx": (
+        lambda: exported("onnx", ".onnx").read_bytes(),
+        ".onnx",
+        lambda path: open_exported(path)(BATCH),
+    ),
     "openvino": (lambda: exported("openvino", ".xml").read_bytes(), ".xml", run_openvino),
 }
 EXTREMES = [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 2**63 - 1, 2**64 - 1]
@@ -197,7 +190,7 @@ def find_problem(read: Callable[[Path], object], path: Path) -> str | None:
     except ReconetError as error:
         if "\n" in str(error):
             return f"an error of several lines: {str(error)!r}"
-    except BaseException as error:
+    except BaseException as error:  # SystemExit of a reader would be a finding too
         return f"{type(error).__name__}: {str(error)[:200]!r}"
     return None if time.monotonic() - start < SECONDS else "it took very long"
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from reconet.cli import main
 from reconet.recipes.schema import Recipe
 from reconet.system.run_files import BEST
+from tests.cli.run import run
 from tests.factories import tiny_network, tiny_recipe, write_run
 from tests.pages import Page
 
@@ -33,9 +33,7 @@ def make_run(
 
 
 def report(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    code = main(["report", "--device=cpu", *map(str, arguments)])
-    out, err = capsys.readouterr()
-    return code, out, err
+    return run(capsys, "report", "--device=cpu", *map(str, arguments))
 
 
 def assert_alone(text: str) -> None:

@@ -31,7 +31,7 @@ def test_what_is_missing_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[s
     page = Page((tmp_path / "c.html").read_text())
     assert code == 0
     assert "a: the run was never validated" in page.text
-    assert "1 values are not finite" in page.text
+    assert "Not finite, so not drawn: 1 value." in page.text
 
 
 def test_a_setting_is_marked_if_it_differs_from_its_default() -> None:

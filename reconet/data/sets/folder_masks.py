@@ -100,7 +100,8 @@ class ColourReader:
             more = f" and {counted(len(codes) - 1, 'other colour')}" if len(codes) > 1 else ""
             raise DataError(
                 f"{path} holds the colour {(code >> 16, code >> 8 & 255, code & 255)} in "
-                f"{counted(int(pixels.max()), 'pixel')}{more}; data.options.colours has no such colour."
+                f"{counted(int(pixels.max()), 'pixel')}{more}; data.options.colours has no such "
+                "colour."
             )
         return np.asarray(self.label_n.take(place_hw), np.uint8)
 

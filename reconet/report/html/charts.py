@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from reconet.report.html.markup import Markup, tag
+from reconet.system.readable import counted
 
 WIDTH, HEIGHT = 420, 230
 LEFT, RIGHT, TOP, BOTTOM = 50, 14, 12, 36
@@ -120,7 +121,9 @@ def line_chart(
     if len(series) > 1:
         parts.append(legend([(s.name, s.style) for s in drawn]))
     if lost:
-        parts.append(tag("p", f"{lost} values are not finite and not drawn.", class_="note"))
+        parts.append(
+            tag("p", f"Not finite, so not drawn: {counted(lost, 'value')}.", class_="note")
+        )
     return tag("figure", *parts, class_="chart")
 
 

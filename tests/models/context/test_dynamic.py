@@ -53,12 +53,13 @@ def test_one_region_makes_an_outer_product() -> None:
         assert torch.linalg.matrix_rank(gathered_dn, rtol=1e-5) == 1
 
 
-def test_apcnet_joins_c4_first_then_rising_scales() -> None:
+@pytest.mark.parametrize("kind", [APCNet, DMNet])
+def test_c4_comes_first_in_the_join_then_rising_branches(kind: type[APCNet | DMNet]) -> None:
     of = stages()
-    net = APCNet(of, num_classes=3, scales=(1, 2))
+    net = kind(of, num_classes=3)
     stir(net)
     x = features(of)
-    joined_bdhw = torch.cat([x.c4, net.branches[0](x.c4), net.branches[1](x.c4)], 1)
+    joined_bdhw = torch.cat([x.c4, *(net.branches[place](x.c4) for place in range(4))], 1)
     torch.testing.assert_close(net(x).map_bdhw, net.join(joined_bdhw))
 
 
@@ -102,12 +103,3 @@ def test_the_dcm_makes_its_filter_from_the_pooled_map(fusion: bool) -> None:
     filter_bdij = module.generate(nn.AdaptiveAvgPool2d(3)(x_bchw))
     by_hand = module.fuse(module.norm(slow_filter(module.reduce(x_bchw), filter_bdij)).relu())
     torch.testing.assert_close(module(x_bchw), by_hand, atol=1e-5, rtol=1e-4)
-
-
-def test_dmnet_joins_c4_first_then_rising_kernels() -> None:
-    of = stages()
-    net = DMNet(of, num_classes=3, kernels=(1, 3))
-    stir(net)
-    x = features(of)
-    joined_bdhw = torch.cat([x.c4, net.branches[0](x.c4), net.branches[1](x.c4)], 1)
-    torch.testing.assert_close(net(x).map_bdhw, net.join(joined_bdhw))
