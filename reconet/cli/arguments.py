@@ -103,14 +103,11 @@ def resolve_recipe(name: str, settings: list[str] | None) -> "Recipe":
 
 def parse_size(text: str) -> tuple[int, int]:
     """Read a height and a width: "512x1024", or "512" for both."""
-    parts = text.split("x") if "x" in text else [text, text]
-    if len(parts) != 2 or not all(_is_side(part) for part in parts):
+    match = re.fullmatch(r"(\d{1,9})(?:x(\d{1,9}))?", text)
+    height, width = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+    if height == 0 or width == 0:
         raise RecipeError(f"--size takes a number or HEIGHTxWIDTH, such as 512x1024, got {text!r}.")
-    return int(parts[0]), int(parts[1])
-
-
-def _is_side(text: str) -> bool:
-    return text.isdecimal() and len(text) < 10 and int(text) > 0
+    return height, width
 
 
 def eval_settings(

@@ -26,6 +26,8 @@ def test_an_amount_has_units_of_1000_or_1024() -> None:
             parse_amount(wrong, "--x")
     with pytest.raises(RecipeError, match="--memory must be at least 64, got '63'"):
         parse_amount("63", "--memory", 64)
+    with pytest.raises(RecipeError, match="--memory must be at least 64MiB, got '1MB'"):
+        parse_amount("1MB", "--memory", 2**26)
 
 
 def test_options_become_settings_of_the_recipe() -> None:
