@@ -149,7 +149,7 @@ def trained_file(path: Path, **changes: str) -> Path:
         ({"classes": json.dumps(["x"] * 10**5)}, "classes"),
         ({"palette": "[[1, 2]]"}, "palette"),
         ({"palette": "[[1, 2, 300]]"}, "palette"),
-        ({"palette": "[]"}, "0 colours for 1 classes"),
+        ({"palette": "[]"}, "0 colours for 1 class"),
         ({"step": "-1"}, "step"),
         ({"step": "x"}, "step"),
         ({"score": "[]"}, "score"),

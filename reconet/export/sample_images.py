@@ -19,6 +19,7 @@ from reconet.inference.protocol import Protocol
 from reconet.inference.windows import predict_labels
 from reconet.recipes.schema import Recipe
 from reconet.system.progress import SILENT, Progress
+from reconet.system.readable import counted
 from reconet.types import Image
 
 Read = Callable[[], Image]
@@ -28,12 +29,12 @@ Read = Callable[[], Image]
 class SampleImages:
     """Some images, read each time they are used, and where they come from."""
 
-    origin: str  # "images of voc12 val"
+    origin: str  # "of voc12 val"
     readers: Sequence[Read]
 
     @property
     def description(self) -> str:
-        return f"{len(self)} {self.origin}"
+        return f"{counted(len(self), 'image')} {self.origin}"
 
     def __iter__(self) -> Iterator[Image]:
         return (read() for read in self.readers)
@@ -46,7 +47,7 @@ def images_in_folder(folder: Path, most: int) -> SampleImages:
     """Choose at most so many images of a folder, evenly spaced."""
     files = files_in(folder)
     return SampleImages(
-        origin=f"images of {folder}",
+        origin=f"of {folder}",
         readers=[
             lambda path=files[index]: read_image(path)  # type: ignore[misc]
             for index in evenly_spaced(len(files), most)
@@ -57,7 +58,7 @@ def images_in_folder(folder: Path, most: int) -> SampleImages:
 def images_of_dataset(dataset: Dataset, most: int) -> SampleImages:
     """Choose at most so many images of a dataset, evenly spaced."""
     return SampleImages(
-        origin=f"images of {dataset.info.name} {dataset.split}",
+        origin=f"of {dataset.info.name} {dataset.split}",
         readers=[
             lambda index=index: dataset[index].image_hwc  # type: ignore[misc]
             for index in evenly_spaced(len(dataset), most)
@@ -79,7 +80,7 @@ def load_samples(recipe: Recipe, split: str, root: Path | None, most: int) -> Sa
             raise
     scenes = open_dataset("scenes", "val", None, {"size": list(data.crop), "val": most})
     images = images_of_dataset(scenes, most)
-    return replace(images, origin=f"generated images ({data.name} is not here)")
+    return replace(images, origin=f"of generated scenes ({data.name} is not here)")
 
 
 def readable_images(images: SampleImages, progress: Progress = SILENT) -> SampleImages:
@@ -95,7 +96,7 @@ def readable_images(images: SampleImages, progress: Progress = SILENT) -> Sample
         except DataError as error:
             progress.note(f"left out: {error}")
     if not readable:
-        raise DataError(f"none of the {images.description} can be read.")
+        raise DataError(f"none of {images.description} can be read.")
     return replace(images, readers=readable)
 
 

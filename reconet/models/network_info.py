@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, Json, ValidationError, model_validator
 from reconet.errors import CheckpointError, RecipeError
 from reconet.recipes.schema import Recipe
 from reconet.recipes.storage import dump_recipe, validate_recipe
+from reconet.system.readable import counted
 from reconet.types import Palette
 
 FORMAT = "1"
@@ -70,7 +71,8 @@ class _NetworkTexts(BaseModel):
     @model_validator(mode="after")
     def _one_colour_each(self) -> Self:
         if len(self.palette) != len(self.classes):
-            raise ValueError(f"{len(self.palette)} colours for {len(self.classes)} classes")
+            colours = counted(len(self.palette), "colour")
+            raise ValueError(f"{colours} for {counted(len(self.classes), 'class')}")
         return self
 
 

@@ -44,7 +44,7 @@ def test_what_cannot_be_run_here_is_a_row_with_its_reason(
     )
     assert [r.way for r in results] == [EAGER, "ONNX Runtime"]
     assert results[1].images_per_second is None
-    assert "reconet[export]" in results[1].reason
+    assert "'.[export]'" in results[1].reason
 
 
 @pytest.mark.parametrize(

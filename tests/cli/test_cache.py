@@ -41,7 +41,7 @@ def test_clear_says_what_it_freed(root: Path, capsys: pytest.CaptureFixture[str]
     code, out, _ = run(capsys, "cache", "clear", "voc12")
     assert code == 0
     assert out.startswith("freed ")
-    assert out.endswith(f" of 1 items in {root}\n")
+    assert out.endswith(f" of 1 item in {root}\n")
     cleared = json.loads(run(capsys, "cache", "clear", "--all", "--json")[1])
     assert cleared["cleared"] == ["abababab-11111111"]
     assert cleared["freed_bytes"] > 0

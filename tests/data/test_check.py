@@ -18,6 +18,7 @@ from reconet.data.check_report import CheckReport
 from reconet.data.dataset import Dataset, DatasetInfo, Sample
 from reconet.data.images.draw import contact_sheet
 from reconet.errors import MissingExtraError
+from reconet.system.readable import counted
 from reconet.types import IGNORE
 from tests.factories import ProgressRecorder
 
@@ -108,7 +109,7 @@ def test_counts_are_compared_with_the_official_ones(count: int, subset: bool, ok
     report = check_splits([replace(SOUND, labels=(mask(0),) * count)], subset=subset, workers=0)
     assert report.ok == ok
     if not ok:
-        assert f"{count} images, where there are officially 2" in texts(report)
+        assert f"{counted(count, 'image')}, where there are officially 2" in texts(report)
 
 
 def test_labels_outside_the_classes_are_named_with_value_and_pixels() -> None:

@@ -56,7 +56,7 @@ def test_where_the_dataset_is_not_here_images_are_generated(
     data = recipe.data.model_copy(update={"root": root and Path(root), "crop": (64, 64)})
     elsewhere = recipe.model_copy(update={"data": data})
     images = load_samples(elsewhere, "val", None, 2)
-    assert images.description == "2 generated images (voc12 is not here)"
+    assert images.description == "2 images of generated scenes (voc12 is not here)"
     with pytest.raises(AbsentError):
         load_samples(elsewhere, "val", Path("/no/such/place"), 2)
 
@@ -84,11 +84,11 @@ def test_calibration_shows_what_the_protocol_shows() -> None:
 def test_a_photo_that_cannot_be_read_is_left_out_with_a_note(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_text("no image")
     progress = Notes()
-    with pytest.raises(DataError, match="none of the 1 images of"):
+    with pytest.raises(DataError, match="none of 1 image of"):
         readable_images(images_in_folder(tmp_path, 9), progress)
     write_mask(tmp_path / "b.png", np.zeros((20, 30), np.uint8), ((1, 2, 3),))
     images = readable_images(images_in_folder(tmp_path, 9), progress)
-    assert images.description == f"1 images of {tmp_path}"
+    assert images.description == f"1 image of {tmp_path}"
     assert [image_hwc.shape for image_hwc in images] == [(20, 30, 3)]
     assert len(progress.texts) == 2
     assert all("a.png" in note for note in progress.texts)

@@ -205,7 +205,7 @@ def test_mat_files_without_scipy_name_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "scipy.io", None)
-    with pytest.raises(MissingExtraError, match=r"reconet\[data\]"):
+    with pytest.raises(MissingExtraError, match=r"\.\[data\]"):
         read_mat(tmp_path / "a.mat", "S")
 
 

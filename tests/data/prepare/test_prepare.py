@@ -233,7 +233,7 @@ def test_polygons_without_pycocotools_name_the_extra(
 ) -> None:
     write_coco(tmp_path)
     monkeypatch.setitem(sys.modules, "pycocotools.mask", None)
-    with pytest.raises(MissingExtraError, match=r"reconet\[data\]"):
+    with pytest.raises(MissingExtraError, match=r"\.\[data\]"):
         prepare_dataset("coco", tmp_path, workers=0)
 
 

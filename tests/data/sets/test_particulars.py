@@ -58,7 +58,7 @@ def test_a_list_in_which_val_leaks_into_trainaug_is_refused(tmp_path: Path) -> N
     make_tree("voc12", tmp_path)
     path = tmp_path / "VOCdevkit/VOC2012/ImageSets/Segmentation/trainaug.txt"
     save_list(path, ["2007_000000", "2007_000010"])
-    with pytest.raises(DataError, match=r"has 1 images of val, such as 2007_000010"):
+    with pytest.raises(DataError, match=r"has 1 image of val, such as 2007_000010"):
         open_dataset("voc12", "trainaug", tmp_path)
 
 
