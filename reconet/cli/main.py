@@ -16,6 +16,7 @@ from reconet.cli.data import DATA_VERBS
 from reconet.cli.evaluate import evaluate
 from reconet.cli.explain import explain
 from reconet.cli.export import export
+from reconet.cli.output import print_line
 from reconet.cli.predict import predict
 from reconet.cli.prune import prune
 from reconet.cli.recipes import recipes
@@ -195,6 +196,5 @@ def _discard_stdout() -> None:
 
 
 def _fail(message: str) -> int:
-    text = " ".join(message.split()).encode(errors="backslashreplace").decode()
-    print(f"reconet: {text}", file=sys.stderr)
+    print_line(f"reconet: {' '.join(message.split())}", err=True)
     return USER_ERROR

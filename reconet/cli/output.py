@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from reconet.system.readable import printable
 from reconet.system.timing import readable_seconds
 
 if TYPE_CHECKING:
@@ -40,16 +41,24 @@ def print_result(values: dict[str, Any], parts: Sequence["RenderableType"], as_j
 
     screen = console()
     for part in parts:
-        screen.print(part, soft_wrap=isinstance(part, str | Text))  # paths are not broken
+        if isinstance(part, Text):
+            part.plain = printable(part.plain)
+        shown = printable(part) if isinstance(part, str) else part
+        screen.print(shown, soft_wrap=isinstance(part, str | Text))  # paths are not broken
 
 
 def print_json(values: object) -> None:
     print(json.dumps(values, indent=2))
 
 
+def print_line(text: str, *, err: bool = False) -> None:
+    """Print text as it is, but for what a terminal would obey."""
+    print(printable(text), file=sys.stderr if err else sys.stdout)
+
+
 def print_note(text: str) -> None:
     """Print a remark on a result to stderr."""
-    print(f"reconet: note: {text}", file=sys.stderr)
+    print_line(f"reconet: note: {text}", err=True)
 
 
 class ProgressBar:
@@ -100,12 +109,12 @@ class ProgressBar:
 
     def status(self, text: str) -> None:
         """Show `text` beside the bar, or at the end of the next line."""
-        self._status = text
+        self._status = printable(text)
         self._update()
 
     def note(self, text: str) -> None:
         """Print a line above the bar."""
-        self._bars.console.print(text, soft_wrap=True)
+        self._bars.console.print(printable(text), soft_wrap=True)
 
     def clear(self) -> None:
         """Remove a bar that counts nothing."""

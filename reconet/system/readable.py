@@ -1,4 +1,24 @@
-"""Write counts for people."""
+"""Write counts and names for people."""
+
+import re
+
+# What a terminal or a browser obeys instead of showing it: control characters, marks that turn the
+# direction of text, and bytes of a file name that are no text.
+UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def printable(text: str) -> str:
+    """Escape what must not be printed. Names of files and classes may hold anything."""
+    return UNPRINTABLE.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    number = ord(match[0])
+    if 0xDC80 <= number <= 0xDCFF:  # a byte that is no UTF-8, as Python keeps it
+        number -= 0xDC00
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
 
 
 def counted(count: int, noun: str) -> str:

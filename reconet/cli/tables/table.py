@@ -5,13 +5,15 @@ from collections.abc import Iterable, Sequence
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from reconet.system.readable import printable
+
 MIB = 2**20
 
 
 def make_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     """Return a table with text in its first column and numbers in the others."""
     table = Table(
-        title=title,
+        title=printable(title),
         title_justify="left",
         title_style="bold",
         caption_justify="left",
@@ -19,9 +21,9 @@ def make_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
         pad_edge=False,
     )
     for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index == 0 else "right")
+        table.add_column(printable(column), justify="left" if index == 0 else "right")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(printable, row))
     return table
 
 

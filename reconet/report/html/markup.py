@@ -5,6 +5,8 @@ import html
 import math
 from collections.abc import Iterable, Sequence
 
+from reconet.system.readable import printable
+
 Attribute = str | float | None
 EMPTY_ELEMENTS = frozenset({"circle", "img", "line", "meta", "polyline", "rect"})
 
@@ -22,7 +24,7 @@ def tag(name: str, /, *children: str, **attributes: Attribute) -> Markup:
     that is None is left out.
     """
     written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{html.escape(_text(value))}"'
+        f' {key.rstrip("_").replace("_", "-")}="{_escape(_text(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
@@ -33,7 +35,11 @@ def tag(name: str, /, *children: str, **attributes: Attribute) -> Markup:
 
 def join(parts: Iterable[str]) -> Markup:
     """Join parts of a page, and escape those that are not markup."""
-    return Markup("".join(p if isinstance(p, Markup) else html.escape(p) for p in parts))
+    return Markup("".join(p if isinstance(p, Markup) else _escape(p) for p in parts))
+
+
+def _escape(text: str) -> str:
+    return html.escape(printable(text))
 
 
 def section(title: str, *content: str, level: int = 2) -> Markup:
