@@ -9,32 +9,83 @@ from typing import TYPE_CHECKING, Any
 from reconet.system.moved import explain_moved_modules
 
 if TYPE_CHECKING:
+    from reconet.data import DATASETS as DATASETS
+    from reconet.data import DatasetEntry as DatasetEntry
+    from reconet.data import DatasetInfo as DatasetInfo
+    from reconet.data import Sample as Sample
+    from reconet.data import open_dataset as open_dataset
+    from reconet.engine.start import train as train
+    from reconet.evaluation.evaluate import evaluate as evaluate
+    from reconet.inference.own_network import save as save
     from reconet.inference.predictor import Prediction as Prediction
     from reconet.inference.predictor import Predictor as Predictor
+    from reconet.inference.protocol import Protocol as Protocol
+    from reconet.models.backbone import BACKBONES as BACKBONES
+    from reconet.models.backbone import Backbone as Backbone
     from reconet.models.context import CONTEXTS as CONTEXTS
+    from reconet.models.context import ContextInfo as ContextInfo
+    from reconet.models.context import ContextModule as ContextModule
+    from reconet.models.features import Features as Features
     from reconet.models.features import Logits as Logits
     from reconet.models.segmenter import Segmenter as Segmenter
     from reconet.models.segmenter import create_model as create_model
+    from reconet.models.whole import MODULES as MODULES
+    from reconet.recipes import find_recipe as find_recipe
+    from reconet.recipes.schema import Recipe as Recipe
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "BACKBONES": "reconet.models.backbone",
     "CONTEXTS": "reconet.models.context",
+    "DATASETS": "reconet.data",
+    "MODULES": "reconet.models.whole",
+    "Backbone": "reconet.models.backbone",
+    "ContextInfo": "reconet.models.context",
+    "ContextModule": "reconet.models.context",
+    "DatasetEntry": "reconet.data",
+    "DatasetInfo": "reconet.data",
+    "Features": "reconet.models.features",
     "Logits": "reconet.models.features",
     "Prediction": "reconet.inference.predictor",
     "Predictor": "reconet.inference.predictor",
+    "Protocol": "reconet.inference.protocol",
+    "Recipe": "reconet.recipes.schema",
+    "Sample": "reconet.data",
     "Segmenter": "reconet.models.segmenter",
     "create_model": "reconet.models.segmenter",
+    "evaluate": "reconet.evaluation.evaluate",
+    "find_recipe": "reconet.recipes",
+    "open_dataset": "reconet.data",
+    "save": "reconet.inference.own_network",
+    "train": "reconet.engine.start",
 }
 
 __all__ = [
+    "BACKBONES",
     "CONTEXTS",
+    "DATASETS",
+    "MODULES",
+    "Backbone",
+    "ContextInfo",
+    "ContextModule",
+    "DatasetEntry",
+    "DatasetInfo",
+    "Features",
     "Logits",
     "Prediction",
     "Predictor",
+    "Protocol",
+    "Recipe",
+    "Sample",
     "Segmenter",
     "__version__",
     "create_model",
+    "evaluate",
+    "find_recipe",
+    "open_dataset",
+    "save",
+    "train",
 ]
 
 

@@ -18,6 +18,7 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 T = TypeVar("T")
+OWN_KINDS = ("dataset", "backbone", "context", "module")  # of which a user may define more
 
 
 class ReconetError(Exception):
@@ -75,7 +76,8 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> RecipeError:
     ]
     hint = f" Did you mean {near[0]!r}?" if near else ""
     exist = f" Choose from: {', '.join(choices)}." if choices else " There are none."
-    return RecipeError(f"unknown {kind} {name!r}.{hint}{exist}")
+    own = f" A {kind} of your own needs --import (docs/python.md)." if kind in OWN_KINDS else ""
+    return RecipeError(f"unknown {kind} {name!r}.{hint}{exist}{own}")
 
 
 def _natural(text: str) -> list[tuple[int, str]]:

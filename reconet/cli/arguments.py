@@ -34,6 +34,27 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting. May be repeated."),
 ]
+
+
+def _import_own(modules: list[str] | None) -> list[str] | None:
+    """Import while the arguments are read, so that every verb knows what was imported."""
+    from reconet.system.own_code import import_own
+
+    for module in modules or ():
+        import_own(module)
+    return modules
+
+
+ImportOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import",
+        metavar="MODULE",
+        callback=_import_own,
+        help="Import a module or a .py file with datasets, contexts, backbones or networks of "
+        "your own. May be repeated.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 DeviceOption = Annotated[
     str, typer.Option("--device", metavar="NAME", help="auto, cpu, cuda, cuda:1, ...")

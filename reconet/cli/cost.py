@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from reconet.cli.arguments import JsonOption, SetOption, parse_size, resolve_recipe
+from reconet.cli.arguments import ImportOption, JsonOption, SetOption, parse_size, resolve_recipe
 from reconet.cli.output import print_result
 from reconet.errors import RecipeError, pick
 from reconet.system.readable import counted
@@ -53,6 +53,7 @@ def cost(
     classes: ClassesOption = None,
     paper: PaperOption = False,
     as_json: JsonOption = False,
+    imports: ImportOption = None,
 ) -> None:
     """Count parameters, multiply-adds and memory of a network.
 

@@ -8,6 +8,7 @@ import typer
 from reconet.cli.arguments import (
     DeviceOption,
     FlipOption,
+    ImportOption,
     JsonOption,
     ModeOption,
     NetworkArgument,
@@ -41,6 +42,7 @@ def evaluate(
     root: RootOption = None,
     device: DeviceOption = "auto",
     as_json: JsonOption = False,
+    imports: ImportOption = None,
 ) -> None:
     """Score a network: mIoU, accuracies, and the IoU of each class.
 

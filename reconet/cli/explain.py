@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from reconet.cli.arguments import DeviceOption, JsonOption, RootOption, RunArgument
+from reconet.cli.arguments import DeviceOption, ImportOption, JsonOption, RootOption, RunArgument
 from reconet.cli.output import print_result, show_progress
 
 ImageArgument = Annotated[
@@ -46,6 +46,7 @@ def explain(
     root: RootOption = None,
     device: DeviceOption = "auto",
     as_json: JsonOption = False,
+    imports: ImportOption = None,
 ) -> None:
     """Show what a network looks at in an image.
 

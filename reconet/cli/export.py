@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from reconet.cli.arguments import JsonOption, RootOption, RunArgument
+from reconet.cli.arguments import ImportOption, JsonOption, RootOption, RunArgument
 from reconet.cli.output import print_result, show_progress
 from reconet.errors import RecipeError
 
@@ -59,6 +59,7 @@ def export(
     max_loss: MaxLossOption = None,
     root: RootOption = None,
     as_json: JsonOption = False,
+    imports: ImportOption = None,
 ) -> None:
     """Write a network as one file for other programs.
 

@@ -9,6 +9,7 @@ import typer
 from reconet.cli.arguments import (
     DeviceOption,
     FlipOption,
+    ImportOption,
     JsonOption,
     ModeOption,
     NetworkArgument,
@@ -72,6 +73,7 @@ def predict(
     precision: PrecisionOption = "auto",
     device: DeviceOption = "auto",
     as_json: JsonOption = False,
+    imports: ImportOption = None,
 ) -> None:
     """Segment images: write a mask and an overlay of each.
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from reconet.cli.arguments import DeviceOption, JsonOption, RootOption, RunArgument
+from reconet.cli.arguments import DeviceOption, ImportOption, JsonOption, RootOption, RunArgument
 from reconet.cli.output import print_result, show_progress
 from reconet.errors import RecipeError
 
@@ -42,6 +42,7 @@ def prune(
     root: RootOption = None,
     device: DeviceOption = "auto",
     as_json: JsonOption = False,
+    imports: ImportOption = None,
 ) -> None:
     """Keep the ranks that matter most, and measure the difference.
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from reconet.cli.arguments import DeviceOption
+from reconet.cli.arguments import DeviceOption, ImportOption
 from reconet.cli.output import show_progress
 
 RunsArgument = Annotated[
@@ -29,6 +29,7 @@ def report(
     out: OutOption = None,
     images: ImagesOption = 8,
     device: DeviceOption = "auto",
+    imports: ImportOption = None,
 ) -> None:
     """Write one HTML file about a run, or compare several runs.
 

@@ -4,7 +4,13 @@ from typing import Annotated
 
 import typer
 
-from reconet.cli.arguments import DeviceOption, NetworkArgument, PrecisionOption, parse_amount
+from reconet.cli.arguments import (
+    DeviceOption,
+    ImportOption,
+    NetworkArgument,
+    PrecisionOption,
+    parse_amount,
+)
 from reconet.cli.output import show_progress
 
 HostOption = Annotated[
@@ -40,6 +46,7 @@ def serve(
     open_: OpenOption = False,
     precision: PrecisionOption = "auto",
     device: DeviceOption = "auto",
+    imports: ImportOption = None,
 ) -> None:
     """Serve a network as a web page and an HTTP interface.
 

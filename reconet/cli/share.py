@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from reconet.cli.arguments import RunArgument
+from reconet.cli.arguments import ImportOption, RunArgument
 from reconet.cli.output import print_note
 
 OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder to write.")]
@@ -34,6 +34,7 @@ def share(
     name: NameOption = None,
     push: PushOption = None,
     private: PrivateOption = False,
+    imports: ImportOption = None,
 ) -> None:
     """Write a network and its model card to a folder for others.
 

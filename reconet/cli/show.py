@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reconet.cli.arguments import JsonOption, RecipeArgument, SetOption, resolve_recipe
+from reconet.cli.arguments import (
+    ImportOption,
+    JsonOption,
+    RecipeArgument,
+    SetOption,
+    resolve_recipe,
+)
 
 if TYPE_CHECKING:
     from reconet.recipes import Recipe
@@ -26,6 +32,7 @@ def show(
     out: OutOption = None,
     check: CheckOption = False,
     as_json: JsonOption = False,
+    imports: ImportOption = None,
 ) -> None:
     """Print all settings of a recipe, in the form that --set takes.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reconet.cli.arguments import DeviceOption, JsonOption, SetOption, resolve_recipe
+from reconet.cli.arguments import DeviceOption, ImportOption, JsonOption, SetOption, resolve_recipe
 from reconet.cli.output import print_result, show_progress
 from reconet.errors import RecipeError
 
@@ -92,6 +92,7 @@ def study(
     markdown: MarkdownOption = False,
     device: DeviceOption = "auto",
     as_json: JsonOption = False,
+    imports: ImportOption = None,
 ) -> None:
     """Train variants of a recipe with several seeds, and compare them.
 

@@ -7,7 +7,13 @@ from typing import Annotated
 
 import typer
 
-from reconet.cli.arguments import DeviceOption, RecipeArgument, SetOption, resolve_recipe
+from reconet.cli.arguments import (
+    DeviceOption,
+    ImportOption,
+    RecipeArgument,
+    SetOption,
+    resolve_recipe,
+)
 from reconet.cli.output import show_progress
 from reconet.errors import TrainingError
 
@@ -28,6 +34,7 @@ def train(
     out: OutOption = None,
     resume: ResumeOption = False,
     device: DeviceOption = "auto",
+    imports: ImportOption = None,
 ) -> None:
     """Train the network of a recipe.
 

@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from reconet.errors import RecipeError
+from reconet.models.backbone import ResNet
 from reconet.models.features import Features
 from reconet.models.losses import segmentation_loss
 from reconet.models.segmenter import Segmenter, build_model
@@ -34,6 +35,7 @@ _FUSED: dict[Any, Any] = {
         lambda query, key, value, *_, out_shape=None, **__: sdpa_flop_count(query, key, value)
     )
 }
+STEM = ("conv1", "bn1", "relu", "maxpool")
 SMALLEST_INPUT = 33  # two features a side at stride 32: batch norm needs more than one
 
 
@@ -198,18 +200,12 @@ class PeakMemory(TorchDispatchMode):
 
 def _parts(net: Segmenter) -> dict[str, list[tuple[nn.Module, str]]]:
     """Return the parts of a network by name, each as modules with their paths."""
-    backbone = net.backbone
-    stem: list[tuple[nn.Module, str]] = [
-        (backbone.conv1, "backbone.conv1"),
-        (backbone.bn1, "backbone.bn1"),
-        (backbone.relu, "backbone.relu"),
-        (backbone.maxpool, "backbone.maxpool"),
-    ]
-    parts = {"stem": stem}
-    for index, stage in enumerate(
-        [backbone.layer1, backbone.layer2, backbone.layer3, backbone.layer4], start=1
-    ):
-        parts[f"layer{index}"] = [(stage, f"backbone.layer{index}")]
+    parts: dict[str, list[tuple[nn.Module, str]]] = {"backbone": [(net.backbone, "backbone")]}
+    if isinstance(net.backbone, ResNet):
+        children = dict(net.backbone.named_children())
+        stem = [(children[name], f"backbone.{name}") for name in STEM]
+        layers = {name: [(child, f"backbone.{name}")] for name, child in children.items()}
+        parts = {"stem": stem} | {name: layers[name] for name in layers if name not in STEM}
     parts["context"] = [(net.context, "context")]
     if net.context.core is not None:
         parts["core"] = [(net.context.core, "context.core")]

@@ -1,8 +1,10 @@
 """Train a recipe, on one process or many. A training can be stopped and resumed at any step.
 
+start.py           train: a training from Python
 run.py             run_training: the training with its files, signals, validations and progress
 train.py           the training loop, a generator of steps
 validate.py        score the network during a training
+check.py           check a recipe before anything is opened
 setup.py           build what the loop needs from a recipe, and check it
 prepare.py         the frozen part of a network, and cached features before a training
 optim.py           optimiser, learning rate and running mean of the weights
@@ -13,6 +15,7 @@ memory.py          estimate whether a step fits into memory
 stop.py            stop on a signal, between two steps
 """
 
+from reconet.engine.check import check_recipe
 from reconet.engine.checkpoint import run_weights
 from reconet.engine.prepare import FeaturePlan, plan_features
 from reconet.engine.run import TrainingResult, run_training
@@ -23,6 +26,7 @@ __all__ = [
     "MAY_CHANGE",
     "FeaturePlan",
     "TrainingResult",
+    "check_recipe",
     "lock_directory",
     "plan_features",
     "read_log",

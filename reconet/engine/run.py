@@ -36,6 +36,7 @@ from reconet.models.segmenter import Segmenter
 from reconet.models.trained import TrainedNetwork, save_trained
 from reconet.recipes.schema import Recipe
 from reconet.system.distributed import Processes, join_processes
+from reconet.system.own_code import imported_names
 from reconet.system.progress import SILENT, Progress
 from reconet.system.run_files import BEST, LAST
 
@@ -251,6 +252,7 @@ class TrainingRun:
             palette=self.val_set.info.palette,
             step=self.state.step,
             score=values,
+            imports=imported_names(),
         )
         save_trained(self.directory / BEST, TrainedNetwork(model=self.state.best_model, info=info))
 

@@ -14,9 +14,12 @@ from reconet.evaluation.benchmarks import benchmark_scores, named_scores, withou
 from reconet.evaluation.confusion import count_confusion
 from reconet.evaluation.submit import Submission, open_submission
 from reconet.inference.network import Network, open_network
+from reconet.inference.predictor import Predictor
 from reconet.inference.protocol import Protocol
+from reconet.models.network_info import NetworkInfo
 from reconet.recipes.schema import Recipe
 from reconet.system.distributed import join_processes
+from reconet.system.own_code import explain_missing_import
 from reconet.system.progress import SILENT, Progress
 
 
@@ -31,6 +34,7 @@ class Evaluation:
     step: int
     figures: dict[str, float]
     iou: dict[str, float]  # by class; NaN if the class is absent from truth and prediction
+    in_training: dict[str, Any] | None = None  # its score and protocol when it was saved
     submission: str | None = None  # the file or folder for the test server
     count_kk: Tensor = field(repr=False)  # true class, predicted class; not in as_dict
 
@@ -41,7 +45,8 @@ class Evaluation:
 
 
 def evaluate(
-    run: Path,
+    source: str | Path | Predictor,
+    dataset: Dataset | None = None,
     *,
     split: str | None = None,
     root: Path | None = None,
@@ -50,18 +55,26 @@ def evaluate(
     submit: Path | None = None,
     progress: Progress = SILENT,
 ) -> Evaluation | None:
-    """Score a trained network by the protocol of its recipe, which `change` may change.
+    """Score a network: a run directory, a file, or a Predictor with its own protocol.
 
-    With several processes only the first one gets a result and reports progress.
+    By default it is scored on the validation split of its recipe, by the protocol of the recipe,
+    which `change` may change. `dataset` is another one to score on, already open. With several
+    processes only the first one gets a result and reports progress.
     """
     with join_processes(device) as processes:
-        network = open_network(run, processes.device)
-        recipe = change(network.info.recipe)
+        if isinstance(source, Predictor):
+            network, recipe, owner = source.network, source.network.info.recipe, "the network"
+            protocol = source.protocol
+        else:
+            network, owner = open_network(Path(source), processes.device), str(source)
+            recipe = change(network.info.recipe)
+            protocol = Protocol.of(recipe.eval, recipe.data)
         data = recipe.data
-        dataset = open_split(data, split or data.val_split, root)
-        check_classes(network.info.classes, dataset, run)
+        if dataset is None:
+            with explain_missing_import(network.info.imports, owner):
+                dataset = open_split(data, split or data.val_split, root)
+        check_classes(network.info.classes, dataset, owner)
         submission = _open_submission(dataset, data.name, submit)
-        protocol = Protocol.of(recipe.eval, data)
         progress = progress if processes.is_first else SILENT
         progress.start(processes.share_of(len(dataset)), "evaluate")
         count_kk = count_confusion(
@@ -116,7 +129,7 @@ def _summarise(
 ) -> Evaluation:
     figures: dict[str, float] = {}
     iou: dict[str, float] = {}
-    name, classes = network.info.recipe.data.name, network.info.classes
+    name, classes = dataset.info.name, network.info.classes
     if count_kk.sum() > 0:
         figures = named_scores(count_kk, name, classes)
         iou_k = benchmark_scores(count_kk, name, classes).iou_k
@@ -131,6 +144,18 @@ def _summarise(
         step=network.info.step,
         figures=figures,
         iou=iou,
+        in_training=_score_in_training(network.info, dataset),
         submission=submitted,
         count_kk=count_kk.cpu(),
     )
+
+
+def _score_in_training(info: NetworkInfo, dataset: Dataset) -> dict[str, Any] | None:
+    """Return the score that a training gave a network on the same split, and by which protocol."""
+    data = info.recipe.data
+    if "miou" not in info.score or (data.name, data.val_split) != (
+        dataset.info.name,
+        dataset.split,
+    ):
+        return None
+    return {"miou": info.score["miou"], "protocol": str(Protocol.in_training(data))}

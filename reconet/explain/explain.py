@@ -76,7 +76,7 @@ def explain_image(
     else:
         check_output_folder(out, lambda folder: (folder / PAGE).is_file())
     trained = load_trained(run)
-    context = trained.info.recipe.model.context
+    context = trained.info.recipe.model.short_name
     has_ranks = trained.model.context.low_rank_head() is not None
     _check_options(context, has_ranks, ranks, point)
     source = find_image(image, trained.info.recipe, trained.info.classes, root)
@@ -172,7 +172,7 @@ def ranks_per_row(count: int) -> int:
 
 
 def _explain_maps(explained: ExplainedImage, point: Point | None) -> Content:
-    trained, context = explained.trained, explained.trained.info.recipe.model.context
+    trained, context = explained.trained, explained.trained.info.recipe.model.short_name
     at = point or (0.5, 0.5)
     found = attention_maps(trained.model, context, explained.input_bchw, at, trained.info.classes)
     if point is not None and not found.from_point:

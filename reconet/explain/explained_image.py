@@ -54,7 +54,7 @@ def describe(explained: ExplainedImage) -> str:
     if accuracy is not None:
         right = f" {100 * accuracy:.1f} % of its labelled pixels are right in this view."
     return (
-        f"{info.recipe.model.context} on {info.recipe.model.backbone}, trained on "
+        f"{info.recipe.model.title}, trained on "
         f"{info.recipe.data.name} for {counted(info.step, 'step')}. The network saw the image once "
         f"and whole, at {width} x {height} pixels.{right}"
     )

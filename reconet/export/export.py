@@ -18,7 +18,6 @@ from reconet.export.graph import export_info, trace
 from reconet.export.int8 import Attempt, Int8, QuantisedNetwork, quantise_network
 from reconet.export.sample_images import SampleImages, images_in_folder, load_samples
 from reconet.inference.backends import LABELS, LOGITS, open_exported
-from reconet.models.context import CONTEXTS
 from reconet.models.trained import TrainedNetwork, load_trained
 from reconet.recipes.schema import Recipe
 from reconet.system.files import check_output_file, staged_write
@@ -72,7 +71,7 @@ def export(
     if path.suffix != chosen.suffix:
         raise ExportError(f"--out of format {format} ends in {chosen.suffix}, got {path}.")
     recipe = trained.info.recipe
-    reason = CONTEXTS[recipe.model.context].info.not_in_onnx
+    reason = trained.model.context.info.not_in_onnx
     if reason and format != "torch":
         raise ExportError(
             f"{recipe.model.context} cannot be written as {format}: {reason}. Use --format torch."

@@ -59,7 +59,7 @@ def model_card(trained: TrainedNetwork, title: str, licence: str | None, *, imag
 def default_title(trained: TrainedNetwork) -> str:
     """Name a network by its context, backbone and dataset."""
     model = trained.info.recipe.model
-    return f"{model.context} on {model.backbone}, trained on {trained.info.recipe.data.name}"
+    return f"{model.title}, trained on {trained.info.recipe.data.name}"
 
 
 def _front_matter(trained: TrainedNetwork, title: str, licence: str | None) -> str:

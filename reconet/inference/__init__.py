@@ -1,6 +1,7 @@
 """Segment images with trained networks.
 
 predictor.py    one network as a function: images in, labels out
+own_network.py  a network that was built in Python, as a Predictor or a file
 network.py      open a network, whatever file it is in
 backends/       run exported networks: ONNX Runtime, OpenVINO, torch.export
 protocol.py     how an image is shown to a network: scales, windows, mirror images

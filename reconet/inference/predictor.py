@@ -1,10 +1,12 @@
 """Segment images with a trained network.
 
 segment = Predictor.from_run("runs/first")
-result = segment("street.jpg")            # a file, a Pillow image or an array
+segment = Predictor(model, classes=["road", "roof"])   # a network that was built in Python
+result = segment("street.jpg")            # a file, its bytes, a Pillow image or an array
 results = segment(["a.jpg", "b.jpg"])     # images of one size go through the network together
 """
 
+import copy
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,11 +17,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image as Pillow
+from torch import nn
 
 from reconet.data.images.draw import overlay
 from reconet.data.images.read import read_upright, to_upright
-from reconet.errors import DataError
-from reconet.inference.network import AUTO, Network, open_network
+from reconet.errors import DataError, RecipeError
+from reconet.inference.network import AUTO, Network, make_network, open_network
+from reconet.inference.own_network import PLAIN, UNIT, describe_model
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import (
     WindowReader,
@@ -30,7 +34,7 @@ from reconet.inference.windows import (
 )
 from reconet.models.hub import find_shared
 from reconet.system.distributed import pick_device
-from reconet.types import Colour, Image, Label
+from reconet.types import Colour, Image, Label, Palette
 
 ImageSource = str | Path | Pillow.Image | Image  # a file, or RGB uint8 (h, w, 3)
 ImageSources = list[Any] | tuple[Any, ...]  # of ImageSource; Any because list is invariant
@@ -80,12 +84,31 @@ class Predictor:
     """A trained network that segments images. Threads may share one."""
 
     def __init__(
-        self, network: Network, *, protocol: Protocol | None = None, device: str = "auto"
+        self,
+        network: Network | nn.Module,
+        *,
+        classes: Sequence[str] | None = None,
+        palette: Palette | None = None,
+        mean: tuple[float, ...] = PLAIN,
+        std: tuple[float, ...] = UNIT,
+        protocol: Protocol | None = None,
+        device: str = "auto",
     ) -> None:
+        """Make a predictor of an opened network, or of a model and the names of its classes.
+
+        A model is a Segmenter, or any module image_b3hw -> logits_bkhw. Such a module gets RGB as
+        float 0..1, minus `mean`, divided by `std`. Without a protocol it sees whole images at their
+        own size. The model is copied: training it further does not change the predictor.
+        """
+        self.device = pick_device(device)
+        if isinstance(network, nn.Module):
+            if classes is None:
+                raise RecipeError("a model does not know its classes: pass classes=[...].")
+            model = describe_model(network, classes=classes, palette=palette, mean=mean, std=std)
+            network = make_network(copy.deepcopy(model), self.device)
         recipe = network.info.recipe
         self.network = network
         self.protocol = protocol or Protocol.of(recipe.eval, recipe.data)
-        self.device = pick_device(device)
 
     @classmethod
     def from_run(
@@ -120,7 +143,7 @@ class Predictor:
     def __repr__(self) -> str:
         model = self.network.info.recipe.model
         return (
-            f"Predictor({model.context} on {model.backbone}, {len(self.classes)} classes, "
+            f"Predictor({model.title}, {len(self.classes)} classes, "
             f"{self.network.how}, on {self.device}; {self.protocol})"
         )
 

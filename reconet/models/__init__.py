@@ -1,7 +1,8 @@
 """Networks: how they are built, trained, stored and taken apart.
 
+whole.py          networks of your own, and the table MODULES
 segmenter.py      the whole network, and create_model() and build_model() that build it
-backbone.py       ResNet with dilation
+backbone.py       the contract of a backbone, the table BACKBONES, and ResNet with dilation
 context/          one file per context method, and the table CONTEXTS
 head.py           classifiers
 layers.py         layers that several parts share
@@ -17,15 +18,20 @@ decompose.py      the low-rank tensor of a context, rank by rank
 liveness.py       whether that tensor varies at all
 """
 
+from reconet.models.backbone import BACKBONES, Backbone
 from reconet.models.context import CONTEXTS, ContextInfo, ContextModule
 from reconet.models.features import Logits
 from reconet.models.fold import fold_batchnorm
 from reconet.models.network_info import NetworkInfo
-from reconet.models.segmenter import Segmenter, build_model, create_model
+from reconet.models.segmenter import Segmenter, build_model, create_model, wrap_module
 from reconet.models.trained import TrainedNetwork, find_weights, load_trained, save_trained
+from reconet.models.whole import MODULES
 
 __all__ = [
+    "BACKBONES",
     "CONTEXTS",
+    "MODULES",
+    "Backbone",
     "ContextInfo",
     "ContextModule",
     "Logits",
@@ -38,4 +44,5 @@ __all__ = [
     "fold_batchnorm",
     "load_trained",
     "save_trained",
+    "wrap_module",
 ]

@@ -1,10 +1,11 @@
-"""The backbone: a dilated ResNet.
+"""Backbones: the contract, the table BACKBONES, and a dilated ResNet.
 
 He et al., "Deep Residual Learning" (CVPR 2016), with the deep stem and the dilated last stages that
 semantic segmentation uses. Parameter names are those of torchvision and timm, so that public
 checkpoints load unchanged.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -13,9 +14,49 @@ from torch import Tensor, nn
 from reconet.errors import RecipeError, pick
 from reconet.models.features import Features, FeatureSpec, Stages
 from reconet.models.layers import init_conv
+from reconet.recipes.schema import Model
 
 Stem = Literal["deep", "plain"]
 StrideOn = Literal["3x3", "1x1"]
+
+
+class Backbone(nn.Module):
+    """The contract of a backbone: image_b3hw, normalised, any size -> four maps, fine to coarse.
+
+    A subclass sets `channels` and `strides`, each of the four maps c1 to c4. A map of stride s has
+    ceil(height / s) rows and ceil(width / s) columns. Contexts read c4, some read c1 or c3 too.
+    """
+
+    name: str = "own"  # for messages
+    stem: str = ""
+    channels: Sequence[int]
+    strides: Sequence[int]
+
+    def forward(self, image_bchw: Tensor) -> Features:
+        raise NotImplementedError
+
+    def first_stages(self, image_bchw: Tensor, count: int) -> Features:
+        """Compute the first `count` of c1..c4. The others may be empty, where that saves time."""
+        return Features(*self(image_bchw))
+
+    def stages(self, crop: tuple[int, int]) -> Stages:
+        """Return the shapes of c1..c4 for an input of size `crop`."""
+        specs = [
+            FeatureSpec(channels=c, height=-(-crop[0] // s), width=-(-crop[1] // s))
+            for c, s in zip(self.channels, self.strides, strict=True)
+        ]
+        return Stages(*specs)
+
+
+def check_backbone(backbone: nn.Module) -> None:
+    """Raise an error that explains the contract, if a backbone of a user does not keep it."""
+    four = [getattr(backbone, name, ()) for name in ("channels", "strides")]
+    if isinstance(backbone, Backbone) and all(len(values) == 4 for values in four):
+        return
+    raise RecipeError(
+        f"{type(backbone).__name__} is no backbone: subclass reconet.Backbone, set `channels` and "
+        "`strides` to four numbers each, and return four maps (docs/python.md)."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +119,7 @@ class Bottleneck(nn.Module):
 
 Block = type[BasicBlock] | type[Bottleneck]
 
-BACKBONES: dict[str, tuple[Block, tuple[int, int, int, int]]] = {
+RESNETS: dict[str, tuple[Block, tuple[int, int, int, int]]] = {
     "resnet18": (BasicBlock, (2, 2, 2, 2)),
     "resnet34": (BasicBlock, (3, 4, 6, 3)),
     "resnet50": (Bottleneck, (3, 4, 6, 3)),
@@ -94,7 +135,7 @@ _STRIDES_AND_DILATIONS = {
 }
 
 
-class ResNet(nn.Module):
+class ResNet(Backbone):
     """A network from image_bchw (normalised) to Features c1..c4."""
 
     def __init__(
@@ -107,7 +148,7 @@ class ResNet(nn.Module):
         stride_on: StrideOn = "3x3",
     ) -> None:
         super().__init__()
-        block, depths = pick(BACKBONES, name, "backbone")
+        block, depths = pick(RESNETS, name, "backbone")
         geometries = pick(_STRIDES_AND_DILATIONS, str(output_stride), "output stride")
         if block is BasicBlock and stride_on == "1x1":
             raise RecipeError(f"{name} has no 1x1 convolutions to put the stride on; use 3x3.")
@@ -118,7 +159,8 @@ class ResNet(nn.Module):
         self.bn1 = nn.BatchNorm2d(stem_channels)
         self.relu = nn.ReLU(inplace=True)
         self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
-        stages, self.channels = [], list[int]()
+        self.strides = [min(stride, output_stride) for stride in (4, 8, 16, 32)]
+        stages, channels = [], list[int]()
         channels_in = stem_channels
         for index, (depth, (stride, dilation)) in enumerate(zip(depths, geometries, strict=True)):
             first = BlockGeometry(
@@ -129,27 +171,36 @@ class ResNet(nn.Module):
             )
             stages.append(_stage(block, channels_in, base * 2**index, depth, first))
             channels_in = base * 2**index * block.expansion
-            self.channels.append(channels_in)
+            channels.append(channels_in)
+        self.channels = channels
         self.layer1, self.layer2, self.layer3, self.layer4 = stages
         init_conv(self)
 
-    def forward(self, image_bchw: Tensor, *, stages: int = 4) -> Features:
-        """Compute the first `stages` of c1..c4. The others are empty."""
+    def forward(self, image_bchw: Tensor) -> Features:
+        return self.first_stages(image_bchw, 4)
+
+    def first_stages(self, image_bchw: Tensor, count: int) -> Features:
+        """Compute the first `count` of c1..c4 and no more. The others are empty."""
         x = self.maxpool(self.relu(self.bn1(self.conv1(image_bchw))))
         maps = [x.new_empty(0)] * 4
         layers = (self.layer1, self.layer2, self.layer3, self.layer4)
-        for stage, layer in enumerate(layers[:stages]):
+        for stage, layer in enumerate(layers[:count]):
             maps[stage] = x = layer(x)
         return Features(*maps)
 
-    def stages(self, crop: tuple[int, int]) -> Stages:
-        """Return the shapes of c1..c4 for an input of size `crop`."""
-        strides = [min(stride, self.output_stride) for stride in (4, 8, 16, 32)]
-        specs = [
-            FeatureSpec(channels=c, height=-(-crop[0] // s), width=-(-crop[1] // s))
-            for c, s in zip(self.channels, strides, strict=True)
-        ]
-        return Stages(*specs)
+
+def _make_resnet(settings: Model) -> ResNet:
+    return ResNet(
+        settings.backbone,
+        stem=settings.stem,
+        stride_on=settings.stride_on,
+        output_stride=settings.output_stride,
+        width=settings.width,
+    )
+
+
+# Each makes a backbone from the settings `model` of a recipe, which it may ignore.
+BACKBONES: dict[str, Callable[[Model], Backbone]] = dict.fromkeys(RESNETS, _make_resnet)
 
 
 def _stage(

@@ -31,10 +31,11 @@ class NetworkInfo:
     palette: Palette
     step: int
     score: dict[str, float]
+    imports: tuple[str, ...] = ()  # what --import named when it was made, for messages alone
 
     def texts(self) -> dict[str, str]:
         """Write the record as texts, the metadata of a file."""
-        return {
+        texts = {
             "format": FORMAT,
             "recipe": dump_recipe(self.recipe),
             "classes": json.dumps(self.classes),
@@ -42,6 +43,7 @@ class NetworkInfo:
             "step": str(self.step),
             "score": json.dumps(self.score),
         }
+        return texts | ({"imports": json.dumps(self.imports)} if self.imports else {})
 
     @classmethod
     def from_texts(cls, texts: Mapping[str, str], source: Path) -> Self:
@@ -58,6 +60,7 @@ class NetworkInfo:
             palette=checked.palette,
             step=checked.step,
             score=checked.score,
+            imports=checked.imports,
         )
 
 
@@ -67,6 +70,7 @@ class _NetworkTexts(BaseModel):
     palette: Json[tuple[tuple[Byte, Byte, Byte], ...]]
     step: Annotated[int, Field(ge=0)]
     score: Json[dict[str, float]]
+    imports: Json[tuple[str, ...]] = ()
 
     @model_validator(mode="after")
     def _one_colour_each(self) -> Self:

@@ -1,5 +1,6 @@
 """The whole network: image -> backbone -> context -> classifier -> logits of its size."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self, TypeVar, get_type_hints
 
@@ -8,13 +9,14 @@ from pydantic import TypeAdapter, ValidationError
 from torch import Tensor, nn
 
 from reconet.errors import RecipeError, pick, unknown
-from reconet.models.backbone import ResNet, Stem, StrideOn
+from reconet.models.backbone import BACKBONES, Backbone, Stem, StrideOn, check_backbone
 from reconet.models.context import CONTEXTS
 from reconet.models.context.base import ContextModule
 from reconet.models.features import Features, Logits
 from reconet.models.head import AuxiliaryHead, classifier
 from reconet.models.layers import resize
 from reconet.models.weights import load_backbone
+from reconet.models.whole import MODULES, PassOn, WholeBackbone
 from reconet.recipes.schema import Data, Model, Recipe, validation_message
 
 T = TypeVar("T", Data, Model)
@@ -29,26 +31,32 @@ class Segmenter(nn.Module):
 
     mean_c11: Tensor
     std_c11: Tensor
+    built_from: tuple[Model, tuple[int, int]] | None = None  # settings and crop, to build it again
 
     def __init__(
         self,
-        backbone: ResNet,
+        backbone: Backbone,
         context: ContextModule,
         *,
         num_classes: int,
         aux: bool = True,
         project: int | None = None,
         frozen: bool = False,
+        mean: tuple[float, ...] = MEAN,
+        std: tuple[float, ...] = STD,
     ) -> None:
         super().__init__()
+        check_backbone(backbone)
         self.num_classes, self.frozen = num_classes, frozen
         self.backbone = backbone
         self.project = None if project is None else nn.Conv2d(backbone.channels[3], project, 1)
         self.context = context
         self.classify = classifier(context.out_channels, num_classes)
+        if context.gives_logits:
+            self.classify = nn.Identity()  # type: ignore[assignment]
         self.aux = AuxiliaryHead(backbone.channels[2], num_classes) if aux else None
-        self.register_buffer("mean_c11", torch.tensor(MEAN).view(3, 1, 1))
-        self.register_buffer("std_c11", torch.tensor(STD).view(3, 1, 1))
+        self.register_buffer("mean_c11", torch.tensor(mean).view(3, 1, 1))
+        self.register_buffer("std_c11", torch.tensor(std).view(3, 1, 1))
         for parameter in self.trunk_parameters():
             parameter.requires_grad_(not frozen)
 
@@ -84,11 +92,14 @@ class Segmenter(nn.Module):
     def trunk(self, image_bchw: Tensor, *, stages: int = 4) -> Features:
         """Compute the features that the context reads: backbone, then projection if there is one.
 
-        A frozen trunk keeps no graph. Fewer `stages` than four leave the later ones empty.
+        A frozen trunk keeps no graph. With fewer `stages` than four the later ones may be empty.
         """
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
-            features: Features = self.backbone(self.normalise(image_bchw), stages=stages)
-            if self.project is None or stages < 4:
+            image_bchw = self.normalise(image_bchw)
+            if stages < 4:
+                return self.backbone.first_stages(image_bchw, stages)
+            features = Features(*self.backbone(image_bchw))
+            if self.project is None:
                 return features
             return features._replace(c4=self.project(features.c4))
 
@@ -158,24 +169,44 @@ def build_model(recipe: Recipe, num_classes: int, *, pretrained: bool = True) ->
     return _build(model, recipe.data.crop, num_classes)
 
 
+def wrap_module(
+    module: nn.Module,
+    num_classes: int,
+    mean: tuple[float, ...] = (0.0, 0.0, 0.0),
+    std: tuple[float, ...] = (1.0, 1.0, 1.0),
+) -> Segmenter:
+    """Make a Segmenter of a whole network, image_b3hw -> logits_bkhw.
+
+    The module gets RGB as float 0..1, minus `mean`, divided by `std`.
+    """
+    backbone = WholeBackbone(module, num_classes)
+    context = PassOn(backbone.stages((1, 1)), num_classes=num_classes)
+    return Segmenter(backbone, context, num_classes=num_classes, aux=False, mean=mean, std=std)
+
+
 def _build(settings: Model, crop: tuple[int, int], num_classes: int) -> Segmenter:
     if not isinstance(num_classes, int) or num_classes < 1:
         raise RecipeError(f"num_classes must be at least 1, got {num_classes}.")
-    context_class = pick(CONTEXTS, settings.context, "context")
-    options = _checked_options(settings)
-    net = ResNet(
-        settings.backbone,
-        stem=settings.stem,
-        stride_on=settings.stride_on,
-        output_stride=settings.output_stride,
-        width=settings.width,
-    )
+    options = check_model(settings)
+    if settings.module is not None:
+        model = wrap_module(MODULES[settings.module](num_classes, **options), num_classes)
+    else:
+        model = _assemble(settings, crop, num_classes, options)
+    model.built_from = settings, crop
+    return model
+
+
+def _assemble(
+    settings: Model, crop: tuple[int, int], num_classes: int, options: dict[str, Any]
+) -> Segmenter:
+    net = BACKBONES[settings.backbone](settings)
+    check_backbone(net)
     if settings.weights is not None:
         load_backbone(net, settings.weights)
     stages = net.stages(crop)
     if settings.project is not None:
         stages = stages._replace(c4=replace(stages.c4, channels=settings.project))
-    context = context_class(stages, num_classes=num_classes, **options)
+    context = CONTEXTS[settings.context](stages, num_classes=num_classes, **options)
     return Segmenter(
         net,
         context,
@@ -193,27 +224,41 @@ def _checked(kind: type[T], **values: Any) -> T:
         raise RecipeError(validation_message(error)) from error
 
 
-def _checked_options(settings: Model) -> dict[str, Any]:
-    """Check names and types of a context's options, which come from files and command lines.
+def check_model(settings: Model) -> dict[str, Any]:
+    """Check the names of a network's parts, and return the options of its context.
 
-    model.rank is passed on to contexts that have a rank. The others ignore it, so that any recipe
-    takes any context.
+    Options come from files and command lines, so their names and types are checked. model.rank is
+    passed on to contexts that have a rank. The others ignore it, so that any recipe takes any
+    context. Nothing is built.
     """
-    name, options = settings.context, dict[str, Any](settings.options)
-    hints = get_type_hints(CONTEXTS[name].__init__, include_extras=True)
-    known = hints.keys() - {"stages", "num_classes", "return"}
-    if settings.rank is not None and "rank" in known:
+    options = dict[str, Any](settings.options)
+    if settings.module is not None:
+        owner, make = f"module {settings.module!r}", pick(MODULES, settings.module, "module")
+        hints = get_type_hints(make.__init__ if isinstance(make, type) else make)  # type: ignore[misc]
+        return _checked_options(owner, options, hints, {})
+    pick(BACKBONES, settings.backbone, "backbone")
+    context = pick(CONTEXTS, settings.context, "context")
+    hints = get_type_hints(context.__init__, include_extras=True)
+    if settings.rank is not None and "rank" in hints:
         if options.get("rank", settings.rank) != settings.rank:
             raise RecipeError("model.rank and model.options.rank differ; set one of them.")
         options["rank"] = settings.rank
+    owner = f"context {settings.context!r}"
+    return _checked_options(owner, options, hints, context.info.removed)
+
+
+def _checked_options(
+    owner: str, options: dict[str, Any], hints: dict[str, Any], removed: Mapping[str, str]
+) -> dict[str, Any]:
+    known, checked = hints.keys() - {"stages", "num_classes", "return"}, dict[str, Any]()
+    name = owner.split("'")[1]
     for option, value in options.items():
-        if option in CONTEXTS[name].info.removed:
-            why = CONTEXTS[name].info.removed[option]
-            raise RecipeError(f"option {name}.{option} {why}.")
+        if option in removed:
+            raise RecipeError(f"option {name}.{option} {removed[option]}.")
         if option not in known:
-            raise unknown(f"option of context {name!r}:", option, known)
+            raise unknown(f"option of {owner}:", option, known)
         try:
-            options[option] = TypeAdapter(hints[option]).validate_python(value)
+            checked[option] = TypeAdapter(hints[option]).validate_python(value)
         except ValidationError as error:
             raise RecipeError(validation_message(error, f"option {name}.{option}")) from error
-    return options
+    return checked

@@ -19,11 +19,16 @@ from reconet.models.network_info import FORMAT, NetworkInfo
 from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.weights import compare_weights, read_tensors
 from reconet.system.files import write_atomic
+from reconet.system.own_code import explain_missing_import
 from reconet.system.readable import counted
-from reconet.system.run_files import BEST
+from reconet.system.run_files import BEST, LAST
 
 # Modules with a row for each class, by the beginnings of their names.
 CLASSIFIERS = ("classify", "presence")
+IN_PYTHON = (
+    "Load them into a model in Python, then reconet.save(model, classes=[...], path=...) writes "
+    "a file that every command takes (docs/python.md)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +51,8 @@ def load_trained(source: Path) -> TrainedNetwork:
     path = find_weights(source)
     info = NetworkInfo.from_texts(_metadata(path), path)
     state = read_tensors(path)
-    with _no_larger_than(sum(value.numel() for value in state.values()), path):
+    size = sum(value.numel() for value in state.values())
+    with _no_larger_than(size, path), explain_missing_import(info.imports, path):
         model = build_model(info.recipe, len(info.classes), pretrained=False)
     put_weights(model, state, path)
     return TrainedNetwork(model=model.eval(), info=info)
@@ -57,13 +63,21 @@ def find_weights(source: Path) -> Path:
     if not source.exists():
         raise CheckpointError(f"no trained network at {source}: it does not exist.")
     path = source / BEST if source.is_dir() else source
-    if path.suffix != ".safetensors":  # an export, or the state that a training resumes from
-        raise CheckpointError(
-            f"{source} is not a trained network: name the run directory or its {BEST}."
-        )
+    if path.suffix != ".safetensors":
+        raise CheckpointError(f"{source} is not a trained network: {_instead(source)}.")
     if not path.is_file():
         raise CheckpointError(f"no trained network at {path}; a run writes it at its validations.")
     return path
+
+
+def _instead(source: Path) -> str:
+    """Say what a file of torch is, and what to do with it."""
+    if source.suffix not in {".pt", ".pth", ".bin", ".ckpt"} or source.name == LAST:
+        return f"name the run directory or its {BEST}"
+    return (
+        "a file of torch has weights at most, not the classes and the network that they belong "
+        f"to. {IN_PYTHON}"
+    )
 
 
 @contextmanager
@@ -122,6 +136,6 @@ def _metadata(path: Path) -> dict[str, str]:
         raise CheckpointError(f"cannot read {path}: {error}.") from error
     if metadata.get("format") != FORMAT:
         raise CheckpointError(
-            f"{path} was not written by a training run: it does not say what network it is."
+            f"{path} holds weights alone: it does not say what network it is. {IN_PYTHON}."
         )
     return metadata

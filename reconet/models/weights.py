@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from reconet.errors import CheckpointError, first_line
-from reconet.models.backbone import ResNet
+from reconet.models.backbone import Backbone
 from reconet.models.hub import download
 from reconet.system.readable import counted
 
@@ -47,7 +47,7 @@ class LoadReport:
         return not (self.missing or self.unexpected or self.other_shape)
 
 
-def load_backbone(net: ResNet, source: str) -> LoadReport:
+def load_backbone(net: Backbone, source: str) -> LoadReport:
     """Load weights into `net`, completely or not at all."""
     path = _find(net, source)
     state = {key.removeprefix("module."): value for key, value in read_tensors(path).items()}
@@ -102,7 +102,7 @@ def _is_named_tensor(item: tuple[object, object]) -> bool:
     return isinstance(name, str) and isinstance(value, Tensor) and value.layout is torch.strided
 
 
-def _find(net: ResNet, source: str) -> Path:
+def _find(net: Backbone, source: str) -> Path:
     path = Path(source)
     if path.is_file():
         return path
@@ -112,6 +112,10 @@ def _find(net: ResNet, source: str) -> Path:
     if source != "imagenet":
         hub_id = source if "/" in source else f"timm/{source}"
         return download(hub_id, "model.safetensors", instead=INSTEAD)
+    if not net.stem:
+        raise CheckpointError(
+            f"there are no ImageNet weights for the backbone {net.name!r}; name a file."
+        )
     if (net.name, net.stem) not in IMAGENET:
         raise CheckpointError(
             f"there are no ImageNet weights for {net.name} with a {net.stem} stem; "
@@ -127,7 +131,7 @@ def _is_number(value: Tensor) -> bool:
     return value.ndim == 0 and not value.is_complex()
 
 
-def _explain(report: LoadReport, net: ResNet, state: Mapping[str, Tensor]) -> str:
+def _explain(report: LoadReport, net: Backbone, state: Mapping[str, Tensor]) -> str:
     kinds = {
         "missing": report.missing,
         "unexpected": report.unexpected,

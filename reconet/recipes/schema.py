@@ -87,7 +87,7 @@ class Model(Settings):
     """The network: backbone, context and classifiers."""
 
     backbone: str = "resnet101"
-    """resnet18, resnet34, resnet50, resnet101 or resnet152"""
+    """resnet18, resnet34, resnet50, resnet101, resnet152, or one of your own"""
     stem: Literal["deep", "plain"] = "deep"
     """three 3x3 convolutions (the paper) or one 7x7 (torchvision)"""
     stride_on: Literal["3x3", "1x1"] = "3x3"
@@ -110,6 +110,18 @@ class Model(Settings):
     """other options of the context"""
     aux: bool = True
     """auxiliary classifier on the third stage, in training only"""
+    module: str | None = None
+    """a whole network of your own (docs/python.md), instead of backbone and context"""
+
+    @property
+    def title(self) -> str:
+        """Return the name of the network for people."""
+        return self.module or f"{self.context} on {self.backbone}"
+
+    @property
+    def short_name(self) -> str:
+        """Return the name of what makes the network special: its context, or itself."""
+        return self.module or self.context
 
 
 class Loss(Settings):

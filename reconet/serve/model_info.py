@@ -4,6 +4,7 @@ from reconet.cost import ModelCost, recipe_costs
 from reconet.errors import ReconetError
 from reconet.inference.predictor import Predictor
 from reconet.models.network_info import NetworkInfo
+from reconet.recipes.schema import Model
 from reconet.recipes.storage import without_paths
 from reconet.serve.explore import count_ranks
 from reconet.serve.limits import Limits
@@ -18,9 +19,9 @@ def describe_model(predictor: Predictor, limits: Limits) -> ModelInfo:
     info, recipe = predictor.network.info, predictor.network.info.recipe
     cost = _cost(info)
     return ModelInfo(
-        title=f"{recipe.model.context} with {recipe.model.backbone}, trained on {recipe.data.name}",
-        context=recipe.model.context,
-        backbone=recipe.model.backbone,
+        title=f"{recipe.model.title}, trained on {recipe.data.name}",
+        context=recipe.model.short_name,
+        backbone="" if recipe.model.module else recipe.model.backbone,
         dataset=recipe.data.name,
         classes=[
             ClassInfo(name=name, colour=colour)
@@ -50,8 +51,7 @@ def _facts(predictor: Predictor, cost: ModelCost | None) -> list[Fact]:
     info, model = predictor.network.info, predictor.network.info.recipe.model
     height, width = info.recipe.data.crop
     lines = {
-        "context": model.context,
-        "backbone": f"{model.backbone}, output stride {model.output_stride}, width {model.width:g}",
+        **_parts(model),
         "trained on": f"{info.recipe.data.name}, {counted(len(info.classes), 'class')}, "
         f"crops of {height} x {width}, {counted(info.step, 'step')}",
     }
@@ -73,6 +73,15 @@ def _facts(predictor: Predictor, cost: ModelCost | None) -> list[Fact]:
     lines["runs as"] = f"{predictor.network.how} on {predictor.device}"
     lines["protocol"] = str(predictor.protocol)
     return [Fact(name=name, value=value) for name, value in lines.items()]
+
+
+def _parts(model: Model) -> dict[str, str]:
+    if model.module is not None:
+        return {"network": f"{model.module}, not of this package"}
+    return {
+        "context": model.context,
+        "backbone": f"{model.backbone}, output stride {model.output_stride}, width {model.width:g}",
+    }
 
 
 def abbreviate(number: float) -> str:

@@ -31,9 +31,10 @@ from reconet.recipes.schema import Recipe
 from reconet.recipes.storage import read_recipe
 from reconet.study.life import count_with_mean
 from reconet.study.spectrum import measure_spectrum
-from reconet.study.trial import FAILURE, LIVENESS, TrialResult, write_failure, write_result
+from reconet.study.trial import FAILURE, IMPORT, LIVENESS, TrialResult, write_failure, write_result
 from reconet.system.distributed import Processes, pick_device
 from reconet.system.hardware import environment
+from reconet.system.own_code import import_own
 from reconet.system.progress import SILENT
 from reconet.system.run_files import LAST
 
@@ -139,15 +140,18 @@ def _trajectory(log: list[dict[str, Any]]) -> list[dict[str, float]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run a trial given as RECIPE.json DIRECTORY VARIANT DEVICE [NETWORK].
+    """Run a trial given as RECIPE.json DIRECTORY VARIANT DEVICE [NETWORK] [--import=MODULE ...].
 
     The reason of a failure is written to a file in DIRECTORY.
     """
-    recipe_file, directory, variant, device, *network = arguments
+    plain = [argument for argument in arguments if not argument.startswith(IMPORT)]
+    recipe_file, directory, variant, device, *network = plain
     threading.Thread(target=_end_with_parent, daemon=True).start()
     run = Path(directory)
     (run / FAILURE).unlink(missing_ok=True)
     try:
+        for argument in arguments[len(plain) :]:
+            import_own(argument.removeprefix(IMPORT))
         result = run_trial(
             read_recipe(Path(recipe_file)),
             run,

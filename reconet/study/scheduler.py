@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 import torch
 
 from reconet.recipes.storage import write_recipe
-from reconet.study.trial import FAILURE, RESULT, Trial, read_result, write_failure
+from reconet.study.trial import FAILURE, IMPORT, RESULT, Trial, read_result, write_failure
 from reconet.system.files import open_own
+from reconet.system.own_code import imported_sources
 from reconet.system.progress import Progress
 
 POLL_SECONDS = 0.3
@@ -109,6 +110,7 @@ def _launch(trial: Trial, slot: int, jobs: int, device: str) -> subprocess.Popen
     write_recipe(trial.recipe, trial.recipe_file)
     network = [] if trial.network is None else [str(trial.network)]
     arguments = [str(trial.recipe_file), str(trial.directory), trial.variant.name, device, *network]
+    arguments += [f"{IMPORT}{source}" for source in imported_sources()]
     with os.fdopen(open_own(trial.output_file, os.O_WRONLY | os.O_APPEND), "ab") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "reconet.study.run_trial", *arguments],

@@ -19,6 +19,7 @@ from reconet.system.files import write_text
 from reconet.system.run_files import BEST, LAST
 
 RESULT, FAILURE = "result.json", "failure.json"
+IMPORT = "--import="  # before a module of the user, in the arguments of a trial
 FORMAT = 1
 LIVENESS = Liveness._fields  # the figures of a validation that are about the attention
 

@@ -8,6 +8,7 @@ run_files.py    names of the files in a run directory
 distributed.py  let many processes work as one
 hardware.py     describe this machine and find out what its CPU can do
 timing.py       time several calls side by side
+own_code.py     import modules of the user
 progress.py     the protocol by which long tasks report progress
 moved.py        tell where a module of 0.1 is now
 """

@@ -9,6 +9,7 @@ import typer
 from reconet.cli.arguments import (
     BackboneOption,
     ContextOption,
+    ImportOption,
     JsonOption,
     RoundsOption,
     SizeOption,
@@ -42,6 +43,7 @@ def model(
     context: ContextOption = None,
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
+    imports: ImportOption = None,
 ) -> None:
     """Compare all ways to run a network.
 

@@ -6,7 +6,14 @@ from typing import Annotated
 
 import typer
 
-from reconet.cli.arguments import ContextOption, JsonOption, RoundsOption, SizeOption, parse_size
+from reconet.cli.arguments import (
+    ContextOption,
+    ImportOption,
+    JsonOption,
+    RoundsOption,
+    SizeOption,
+    parse_size,
+)
 from reconet.cli.output import print_result, show_progress
 
 RankOption = Annotated[
@@ -28,6 +35,7 @@ def module(
     context: ContextOption = None,
     plot: PlotOption = None,
     as_json: JsonOption = False,
+    imports: ImportOption = None,
 ) -> None:
     """Compare the cores of all contexts on one feature map.
 

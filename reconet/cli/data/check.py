@@ -9,6 +9,7 @@ import typer
 from reconet.cli.arguments import (
     DatasetArgument,
     DatasetRootOption,
+    ImportOption,
     JsonOption,
     SetOption,
     WorkersOption,
@@ -42,6 +43,7 @@ def check(
     sheet: SheetOption = None,
     workers: WorkersOption = None,
     as_json: JsonOption = False,
+    imports: ImportOption = None,
 ) -> None:
     """Open every image and mask, and list all mistakes.
 

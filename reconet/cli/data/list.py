@@ -1,10 +1,10 @@
 """reconet data list."""
 
-from reconet.cli.arguments import JsonOption
+from reconet.cli.arguments import ImportOption, JsonOption
 from reconet.cli.output import print_result
 
 
-def list_(as_json: JsonOption = False) -> None:
+def list_(imports: ImportOption = None, as_json: JsonOption = False) -> None:
     """List the datasets, and where to get them.
 
     The table has classes, images and licence of each.

@@ -5,7 +5,13 @@ from typing import Annotated
 
 import typer
 
-from reconet.cli.arguments import DatasetArgument, DatasetRootOption, JsonOption, WorkersOption
+from reconet.cli.arguments import (
+    DatasetArgument,
+    DatasetRootOption,
+    ImportOption,
+    JsonOption,
+    WorkersOption,
+)
 from reconet.cli.output import print_json, show_progress
 from reconet.system.readable import counted
 
@@ -21,6 +27,7 @@ def prepare(
     source: SourceOption = None,
     workers: WorkersOption = None,
     as_json: JsonOption = False,
+    imports: ImportOption = None,
 ) -> None:
     """Convert the files of a dataset that needs it, once.
 

@@ -37,6 +37,7 @@ class ContextModule(nn.Module):
     """
 
     info: ClassVar[ContextInfo]
+    gives_logits: ClassVar[bool] = False  # its map is logits already, so no classifier follows
     out_channels: int
     core: nn.Module | None
 

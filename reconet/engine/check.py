@@ -1,0 +1,28 @@
+"""Check a recipe before a training: all that can be known without opening data or building."""
+
+from reconet.data import DATASETS
+from reconet.data.options import read_options
+from reconet.engine.setup import check_views
+from reconet.errors import RecipeError, pick, unknown
+from reconet.models.segmenter import check_model
+from reconet.recipes.schema import Recipe
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """Raise if a name is unknown, an option is wrong, or two settings exclude each other."""
+    check_model(recipe.model)
+    check_views(recipe)
+    entry = pick(DATASETS, recipe.data.name, "dataset")
+    splits = entry.info.splits
+    for split in (recipe.data.train_split, recipe.data.val_split):
+        if split not in splits and not entry.own_lists:
+            raise unknown(f"split of {recipe.data.name}", split, splits)
+    classes = entry.info.classes
+    if entry.options is not None:
+        options = read_options(entry.options, recipe.data.options)
+        classes = getattr(options, "classes", classes)
+    elif recipe.data.options:
+        raise unknown("option data.options", min(recipe.data.options), ())
+    weights = recipe.loss.class_weights
+    if weights is not None and classes and len(weights) != len(classes):
+        raise RecipeError(f"loss.class_weights: {len(weights)} values for {len(classes)} classes.")
