@@ -2,6 +2,7 @@
 
 ReconetError
     RecipeError             a setting, an option or a name is unknown, mistyped or out of range
+        IncompleteError     a setting that has no default is not given
     DataError               a file is missing, unreadable, or holds labels outside its class list
         AbsentError         the files are not there at all
         OtherProcessError   another process failed and reports it
@@ -27,6 +28,10 @@ class ReconetError(Exception):
 
 class RecipeError(ReconetError):
     """A setting, an option or a name is unknown, mistyped or out of range."""
+
+
+class IncompleteError(RecipeError):
+    """A setting that has no default is not given."""
 
 
 class DataError(ReconetError):

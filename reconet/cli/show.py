@@ -14,6 +14,7 @@ from reconet.cli.arguments import (
     SetOption,
     resolve_recipe,
 )
+from reconet.cli.output import print_note
 
 if TYPE_CHECKING:
     from reconet.recipes import Recipe
@@ -46,6 +47,7 @@ def show(
     from reconet.recipes import dump_recipe, list_settings, write_recipe
 
     resolved = resolve_recipe(recipe, settings)
+    _check(resolved)
     if check:
         print(f"# {_check_network(resolved)}", file=sys.stderr)
     if out is not None:
@@ -60,6 +62,17 @@ def show(
     width = min(48, max(len(setting) for setting, _ in lines))
     for setting, about in lines:
         print(f"{setting:<{width}}  # {about}")
+
+
+def _check(recipe: "Recipe") -> None:
+    """Check what `train` checks. A recipe that still lacks something can be shown."""
+    from reconet.engine import check_recipe
+    from reconet.errors import IncompleteError
+
+    try:
+        check_recipe(recipe)
+    except IncompleteError as error:
+        print_note(f"not yet complete: {error}")
 
 
 def _check_network(recipe: "Recipe") -> str:

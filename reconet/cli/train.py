@@ -49,7 +49,9 @@ def train(
     """
     directory = out or _default_directory(recipe, resume)
     resolved = resolve_recipe(recipe, settings)
-    from reconet.engine import run_training
+    from reconet.engine import check_recipe, run_training
+
+    check_recipe(resolved)
 
     with show_progress("train") as progress:
         outcome = run_training(resolved, directory, resume=resume, device=device, progress=progress)
@@ -57,6 +59,8 @@ def train(
     if outcome.is_first:
         where = f"{outcome.directory} at step {outcome.step} of {outcome.steps}"
         end = f"stopped: {where}; resume with --resume" if stopped_early else f"finished: {where}"
+        if outcome.out_of_patience:
+            end += ": the score did not improve any more (train.patience)"
         print(end, file=sys.stderr)
     if outcome.stopped_by is not None and stopped_early:
         raise typer.Exit(128 + outcome.stopped_by)
@@ -68,6 +72,18 @@ def _default_directory(recipe: str, resume: bool) -> Path:
     if resume and (Path(recipe) / RECIPE).is_file():
         return Path(recipe)
     if resume:
-        raise TrainingError("--resume needs a run directory: name it as RECIPE or by --out.")
+        raise _nothing_to_resume(recipe)
     name = Path(recipe).stem if recipe.endswith(".json") else recipe.strip("/").replace("/", "-")
     return Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+
+
+def _nothing_to_resume(recipe: str) -> TrainingError:
+    from reconet.recipes import RECIPES
+    from reconet.system.run_files import RECIPE
+
+    path = Path(recipe)
+    if recipe in RECIPES or path.is_file():
+        return TrainingError("--resume needs a run directory: name it as RECIPE or by --out.")
+    if not path.exists():
+        return TrainingError(f"there is no run to resume: {recipe} does not exist.")
+    return TrainingError(f"there is no run to resume: {recipe} has no {RECIPE}.")

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from reconet.errors import RecipeError, unknown
+from reconet.errors import IncompleteError, RecipeError, unknown
 from reconet.recipes.schema import Settings, validation_message
 
 S = TypeVar("S", bound=Settings)
@@ -19,4 +19,6 @@ def read_options(kind: type[S], options: Mapping[str, object]) -> S:
     try:
         return kind.model_validate(dict(options))
     except ValidationError as error:
-        raise RecipeError(validation_message(error, "data.options")) from error
+        missing = all(problem["type"] == "missing" for problem in error.errors())
+        kind_of_error = IncompleteError if missing else RecipeError
+        raise kind_of_error(validation_message(error, "data.options")) from error

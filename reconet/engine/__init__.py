@@ -3,6 +3,7 @@
 start.py           train: a training from Python
 run.py             run_training: the training with its files, signals, validations and progress
 train.py           the training loop, a generator of steps
+summary.py         what a training will do, and how long that takes
 validate.py        score the network during a training
 check.py           check a recipe before anything is opened
 setup.py           build what the loop needs from a recipe, and check it
@@ -11,6 +12,7 @@ optim.py           optimiser, learning rate and running mean of the weights
 sync_batchnorm.py  batch norm over all processes
 checkpoint.py      last.pt, the state that a training resumes from
 run_directory.py   the files of a run, and a lock against two writers
+events.py          values and images for TensorBoard
 memory.py          estimate whether a step fits into memory
 stop.py            stop on a signal, between two steps
 """

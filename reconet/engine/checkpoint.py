@@ -30,6 +30,7 @@ class LogState:
     loss_sum: float = 0.0  # since the last line of the log
     loss_count: int = 0
     validated: int = 0  # the step of the last validation
+    stale: int = 0  # validations since the best score
 
 
 def save_last(path: Path, state: State, log_state: LogState) -> None:

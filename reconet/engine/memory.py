@@ -1,14 +1,34 @@
-"""Measure the memory of a training, and estimate whether a step will fit."""
+"""Measure the memory of a training, and check whether memory and disk will do."""
 
 import os
+import shutil
 from pathlib import Path
 
 import torch
 
 from reconet.cost import SMALLEST_INPUT, model_cost
 from reconet.engine.train import State
+from reconet.errors import OutputError
 from reconet.recipes.schema import Recipe
 from reconet.system.distributed import Processes
+from reconet.system.progress import Progress
+
+
+def check_resources(
+    directory: Path, recipe: Recipe, state: State, processes: Processes, progress: Progress
+) -> None:
+    """Check disk and memory before the first step, not after hours."""
+    weights = 4 * sum(p.numel() for p in state.model.parameters())
+    checkpoint = 2 * weights * (2 if state.ema else 1)
+    free = shutil.disk_usage(directory).free
+    if free < 2 * checkpoint + weights:
+        raise OutputError(
+            f"{directory} has {free / 1e6:.0f} MB free, and a checkpoint of "
+            f"{checkpoint / 1e6:.0f} MB is written beside the last one."
+        )
+    warning = memory_warning(recipe, state, processes)
+    if warning:
+        progress.note(warning)
 
 
 def memory_mb(device: torch.device) -> float:

@@ -1,10 +1,9 @@
 """Run a whole training: the loop with its files, signals, validations and progress."""
 
 import os
-import shutil
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,19 @@ import torch
 from reconet.data import open_split
 from reconet.data.dataset import share_images
 from reconet.engine.checkpoint import LogState, load_last, save_last
+from reconet.engine.events import open_events
 from reconet.engine.inputs import open_inputs
-from reconet.engine.memory import memory_mb, memory_warning
+from reconet.engine.memory import check_resources, memory_mb
+from reconet.engine.optim import poly
 from reconet.engine.prepare import fit_trunk
-from reconet.engine.run_directory import Log, append_start, lock_directory, open_run
+from reconet.engine.run_directory import (
+    SUMMARY,
+    Log,
+    OpenedRun,
+    append_start,
+    lock_directory,
+    open_run,
+)
 from reconet.engine.setup import (
     augmentation,
     check_labels,
@@ -27,18 +35,21 @@ from reconet.engine.setup import (
     total_steps,
 )
 from reconet.engine.stop import StopSwitch, stop_on_signals
+from reconet.engine.summary import Forecast, start_lines, summarise_start
 from reconet.engine.train import Step, fail_together, train
 from reconet.engine.validate import validate
-from reconet.errors import DataError, OutputError
+from reconet.errors import DataError, TrainingError
 from reconet.evaluation import StoppedError, write_prediction_sheet
+from reconet.inference.protocol import Protocol
 from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import Segmenter
 from reconet.models.trained import TrainedNetwork, save_trained
 from reconet.recipes.schema import Recipe
+from reconet.recipes.storage import write_recipe
 from reconet.system.distributed import Processes, join_processes
 from reconet.system.own_code import imported_names
 from reconet.system.progress import SILENT, Progress
-from reconet.system.run_files import BEST, LAST
+from reconet.system.run_files import BEST, LAST, RECIPE
 
 SEEN_IN_TRAINING = (
     "validation images are also trained on: scores say nothing about new images, and the last "
@@ -54,11 +65,12 @@ class TrainingResult:
     step: int
     steps: int
     stopped_by: int | None  # the signal that stopped it early
+    out_of_patience: bool  # the score did not improve any more
     is_first: bool  # of many processes, the one that talks to the user
 
     @property
     def finished(self) -> bool:
-        return self.step == self.steps
+        return self.step == self.steps or self.out_of_patience
 
 
 def run_training(
@@ -75,9 +87,9 @@ def run_training(
     with join_processes(device) as processes, ExitStack() as stack:
         directory = Path(processes.broadcast(str(directory)))
         processes.run_on_first(lambda: stack.enter_context(lock_directory(directory)))
-        resume = processes.run_on_first(lambda: open_run(directory, recipe, resume=resume))
+        opened = processes.run_on_first(lambda: open_run(directory, recipe, resume=resume))
         progress = progress if processes.is_first else SILENT
-        return TrainingRun(recipe, directory, processes, progress, resume=resume).run()
+        return TrainingRun(recipe, directory, processes, progress, opened).run()
 
 
 class TrainingRun:
@@ -89,8 +101,7 @@ class TrainingRun:
         directory: Path,
         processes: Processes,
         progress: Progress,
-        *,
-        resume: bool,
+        opened: OpenedRun,
     ) -> None:
         self.recipe, self.directory = recipe, directory
         self.processes, self.progress = processes, progress
@@ -105,9 +116,10 @@ class TrainingRun:
         torch.use_deterministic_algorithms(recipe.train.deterministic, warn_only=True)
         num_classes = len(self.train_set.info.classes)
         self.state = make_state(
-            recipe, num_classes, processes, fresh=not resume, fit=self._fit_trunk
+            recipe, num_classes, processes, fresh=not opened.resume, fit=self._fit_trunk
         )
-        self.log_state = load_last(directory / LAST, self.state) if resume else LogState()
+        self.log_state = load_last(directory / LAST, self.state) if opened.resume else LogState()
+        self.before = opened.before
         self.inputs = open_inputs(
             recipe,
             augmentation(recipe),
@@ -126,24 +138,75 @@ class TrainingRun:
     def run(self) -> TrainingResult:
         """Train what is left to train, then draw the predictions of the best network."""
         start = self.state.step
-        if start < self.steps or self.log_state.validated < self.steps:
-            self.processes.run_on_first(self._check_resources)
+        self.processes.run_on_first(self._extend)
+        unfinished = start < self.steps or self.log_state.validated < self.steps
+        if unfinished and not self._out_of_patience():
+            self.processes.run_on_first(
+                lambda: check_resources(
+                    self.directory, self.recipe, self.state, self.processes, self.progress
+                )
+            )
             self.processes.run_on_first(lambda: append_start(self.directory, start, self.processes))
-            with stop_on_signals(self.stop), self._tensorboard() as self.events:
-                if self.seen_in_training:
-                    self.progress.note(SEEN_IN_TRAINING)
+            first = self.processes.is_first
+            with (
+                stop_on_signals(self.stop),
+                open_events(self.directory, start, is_first=first) as self.events,
+            ):
+                self._introduce(start)
                 self.progress.start(self.steps - start, "train")
                 if not self._make_up_validation(start):
                     self._train(start)
-        if self.state.step == self.steps and self.processes.is_first:
+        ended = self.state.step == self.steps or self._out_of_patience()
+        if ended and self.processes.is_first:
             write_prediction_sheet(self.directory, self.val_set, self.processes.device)
         return TrainingResult(
             directory=self.directory,
             step=self.state.step,
             steps=self.steps,
             stopped_by=self.stop.signal,
+            out_of_patience=self._out_of_patience(),
             is_first=self.processes.is_first,
         )
+
+    def _extend(self) -> None:
+        """Take over a longer training, or refuse a shorter one."""
+        before, start = total_steps(self.before, len(self.train_set)), self.state.step
+        if self.steps < before:
+            raise TrainingError(
+                f"{self.directory} was started with {before:,} steps, and a resumed training may "
+                f"only become longer, not {self.steps:,} steps."
+            )
+        if self.recipe.train == self.before.train:
+            return
+        longer = self.before.model_copy(update={"train": self.recipe.train})
+        write_recipe(longer, self.directory / RECIPE)
+        if self.steps == before or self.log is None:
+            return
+        self.log.write(kind="extended", step=start, steps_before=before, steps=self.steps)
+        old, new = (
+            poly(start, steps=steps, lr=self.recipe.optim.lr, power=self.recipe.optim.power)
+            for steps in (before, self.steps)
+        )
+        self.progress.note(
+            f"extended from {before:,} to {self.steps:,} steps: from step {start:,} on the "
+            f"learning rate follows the longer schedule ({new:.2g} instead of {old:.2g})"
+        )
+
+    def _introduce(self, start: int) -> None:
+        """Say what the training will do, here and in the log."""
+        values = summarise_start(
+            self.recipe, self.state.model, self.train_set, self.val_set, self.steps
+        )
+        for line in start_lines(values, start):
+            self.progress.note(line)
+        if self.seen_in_training:
+            self.progress.note(SEEN_IN_TRAINING)
+        if start == 0:
+            self._write_log(SUMMARY, 0, values)
+
+    def _out_of_patience(self) -> bool:
+        patience = self.recipe.train.patience
+        return patience is not None and self.log_state.stale >= patience
 
     def _make_up_validation(self, start: int) -> bool:
         """Validate after a resume if the validation of the saved step failed or was stopped.
@@ -158,10 +221,12 @@ class TrainingRun:
 
     def _train(self, start: int) -> None:
         self.clock, self.clock_step = time.monotonic(), start
+        forecast = Forecast(self.steps - start)
         stream = fail_together(self.inputs.batches(start, self.steps), self.processes)
         loop = train(self.state, stream, self.recipe, self.steps, self.processes, self.stop)
         with closing(loop) as steps:  # so that no exchange of gradients outlives its process group
             while (step := self._next_step(steps)) is not None:
+                forecast.advance(self.progress)
                 if self._finish_step(step):
                     break
 
@@ -185,7 +250,7 @@ class TrainingRun:
             self.progress.note(f"skipped {skipped}")
         if step.done % settings.log_every == 0 or last:
             self._log_step(step)
-        stopped = step.stop or self._validate_if_due()
+        stopped = step.stop or self._validate_if_due() or self._out_of_patience()
         if step.done % settings.save_every == 0 or last or stopped:
             self._save()
         return stopped
@@ -234,16 +299,27 @@ class TrainingRun:
             raise
         if self.seen_in_training:
             values["seen_in_training"] = True
-        iou = [round(value, 6) for value in iou_k.tolist()]
-        self._write_log("val", step, {**values, "iou": iou})
-        self.progress.note(f"step {step}: mIoU {100 * values['miou']:.2f} %")
-        self.progress.status(self.status)
+        self._log_validation(step, values, iou_k.tolist())
         better = values["miou"] > self.log_state.best_score
         best_score = max(values["miou"], self.log_state.best_score)
-        self.log_state = replace(self.log_state, best_score=best_score, validated=step)
+        stale = 0 if better else self.log_state.stale + 1
+        self.log_state = replace(self.log_state, best_score=best_score, validated=step, stale=stale)
         if better or self.seen_in_training:
             self.processes.run_on_first(lambda: self._save_best(values))
         return False
+
+    def _log_validation(self, step: int, values: dict[str, Any], iou_k: list[float]) -> None:
+        protocol = Protocol.in_training(self.recipe.data)
+        iou = [round(value, 6) for value in iou_k]
+        self._write_log("val", step, {**values, "iou": iou, "protocol": protocol.name})
+        self.events.add_values(
+            "iou", step, dict(zip(self.val_set.info.classes, iou_k, strict=True))
+        )
+        if self.recipe.data.views is None:  # cached features would need the backbone for it
+            model = self.state.best_model.eval()  # the next step sets the mode of training again
+            self.events.add_predictions(step, model, self.val_set, protocol)
+        self.progress.note(f"step {step}: mIoU {100 * values['miou']:.2f} % ({protocol.name})")
+        self.progress.status(self.status)
 
     def _save_best(self, values: dict[str, float]) -> None:
         info = NetworkInfo(
@@ -264,31 +340,4 @@ class TrainingRun:
         if self.log is None:
             return
         self.log.write(kind=kind, step=step, **values)
-        for name, value in values.items():
-            if isinstance(value, float):
-                self.events.add_scalar(f"{kind}/{name}", value, step)
-
-    @contextmanager
-    def _tensorboard(self) -> Iterator[Any]:
-        if not self.processes.is_first:
-            yield None
-            return
-        from torch.utils.tensorboard import SummaryWriter
-
-        purge = self.state.step + 1 if self.state.step else None
-        with SummaryWriter(str(self.directory), purge_step=purge) as events:
-            yield events
-
-    def _check_resources(self) -> None:
-        """Check disk and memory before the first step, not after hours."""
-        weights = 4 * sum(p.numel() for p in self.state.model.parameters())
-        checkpoint = 2 * weights * (2 if self.state.ema else 1)
-        free = shutil.disk_usage(self.directory).free
-        if free < 2 * checkpoint + weights:
-            raise OutputError(
-                f"{self.directory} has {free / 1e6:.0f} MB free, and a checkpoint of "
-                f"{checkpoint / 1e6:.0f} MB is written beside the last one."
-            )
-        warning = memory_warning(self.recipe, self.state, self.processes)
-        if warning:
-            self.progress.note(warning)
+        self.events.add_values(kind, step, values)

@@ -17,7 +17,7 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from reconet.errors import OutputError, TrainingError
 from reconet.evaluation.benchmarks import without_nan
@@ -31,6 +31,16 @@ from reconet.system.run_files import BEST, LAST, LOCK, LOG, RECIPE, SHEET, START
 WITHOUT_LOCKS = "RECONET_WITHOUT_LOCKS"  # set to 1 where locks are not supported
 # Settings that may differ when a training resumes. They do not change its result.
 MAY_CHANGE = frozenset({"data.root", "data.workers"})
+# Settings that may differ if they make the training longer. The learning rate then decays anew.
+MAY_EXTEND = frozenset({"train.steps", "train.epochs", "train.patience"})
+SUMMARY = "summary"  # the kind of the first line of a log
+
+
+class OpenedRun(NamedTuple):
+    """A run directory that a training may use."""
+
+    resume: bool  # there is a checkpoint
+    before: Recipe  # which the run was started with
 
 
 @contextmanager
@@ -76,12 +86,13 @@ def _lock_folder(handle: int) -> None:
         pass
 
 
-def open_run(directory: Path, recipe: Recipe, *, resume: bool) -> bool:
-    """Start or resume a run. Return whether there is a checkpoint to resume from."""
-    path = directory / RECIPE
+def open_run(directory: Path, recipe: Recipe, *, resume: bool) -> OpenedRun:
+    """Start or resume a run."""
+    path, before = directory / RECIPE, recipe
     for name in (RECIPE, LOG, LAST, BEST, SHEET):
         remove_temporary_files(directory / name)
-    if path.exists() and not (directory / LAST).exists() and not read_log(directory):
+    begun = (directory / LAST).exists() or any(x["kind"] != SUMMARY for x in read_log(directory))
+    if path.exists() and not begun:
         write_recipe(recipe, path)  # a start that failed left nothing to keep
     elif path.exists():
         if not resume:
@@ -89,18 +100,19 @@ def open_run(directory: Path, recipe: Recipe, *, resume: bool) -> bool:
                 f"{directory} already holds a run; add --resume to resume it, "
                 "or name another --out."
             )
-        _check_same_recipe(read_recipe(path), recipe, directory)
+        before = read_recipe(path)
+        _check_same_recipe(before, recipe, directory)
     elif any(entry.name != LOCK for entry in directory.iterdir()):
         raise TrainingError(f"{directory} is not empty and holds no run; name another --out.")
     else:
         write_recipe(recipe, path)
-    return (directory / LAST).exists()
+    return OpenedRun((directory / LAST).exists(), before)
 
 
 def _check_same_recipe(old: Recipe, new: Recipe, directory: Path) -> None:
     pairs = zip(list_settings(old), list_settings(new), strict=True)
     for (name, before, _), (_, now, _) in pairs:
-        if before != now and name not in MAY_CHANGE:
+        if before != now and name not in MAY_CHANGE | MAY_EXTEND:
             raise TrainingError(
                 f"{directory} was started with another recipe: {name} is {before} there and "
                 f"{now} here; name another --out, or train.init_from={directory}."
@@ -113,7 +125,7 @@ class Log:
     def __init__(self, directory: Path, step: int) -> None:
         """Remove every line after `step`. The training will write the same lines again."""
         self._path = directory / LOG
-        kept = [line for line in read_log(directory) if line["step"] <= step]
+        kept = [line for line in read_log(directory) if line["step"] <= step and step > 0]
         write_text(self._path, "".join(_text(line) for line in kept))
 
     def write(self, **values: Any) -> None:

@@ -47,7 +47,8 @@ def make_state(
     start = recipe.train.init_from
     model = build_model(recipe, num_classes, pretrained=fresh and start is None)
     if fresh and start is not None:
-        put_weights(model, run_weights(start), start, other_classes=True)
+        report = put_weights(model, run_weights(start), start, other_classes=True)
+        model.weights_from = f"{start}, {len(report.loaded)} of {len(model.state_dict())} tensors"
     model.to(processes.device)
     if fresh and start is None and fit is not None:
         fit(model)

@@ -55,7 +55,7 @@ def describe(explained: ExplainedImage) -> str:
         right = f" {100 * accuracy:.1f} % of its labelled pixels are right in this view."
     return (
         f"{info.recipe.model.title}, trained on "
-        f"{info.recipe.data.name} for {counted(info.step, 'step')}. The network saw the image once "
+        f"{info.recipe.data.title} for {counted(info.step, 'step')}. The network saw the image once "
         f"and whole, at {width} x {height} pixels.{right}"
     )
 

@@ -29,16 +29,27 @@ result.overlay().save("out.png")
 ```"""
 
 
-def model_card(trained: TrainedNetwork, title: str, licence: str | None, *, images: bool) -> str:
-    """Write the card as text. `images` says whether the sheet of predictions is there."""
+def model_card(
+    trained: TrainedNetwork,
+    title: str,
+    licence: str | None,
+    *,
+    images: bool,
+    trained_on: str | None = None,
+) -> str:
+    """Write the card as text. `images` says whether the sheet of predictions is there.
+
+    `trained_on` names the training data, if the recipe does not say any more where it was.
+    """
     data = trained.info.recipe.data
+    trained_on = trained_on or data.title
     with torch.device("meta"):
         model = build_model(trained.info.recipe, len(trained.info.classes), pretrained=False)
         cost = model_cost(model, data.crop)
     parts = [
-        _front_matter(trained, title, licence),
+        _front_matter(trained, title, licence, trained_on),
         f"# {title}",
-        _summary(trained),
+        _summary(trained, trained_on),
         EXAMPLE,
         f"![Images, their labels, and the predictions of the network]({SHEET})" if images else "",
         "## Scores",
@@ -49,7 +60,7 @@ def model_card(trained: TrainedNetwork, title: str, licence: str | None, *, imag
         ", ".join(trained.info.classes),
         "## Licence",
         f"Weights: {licence or 'not stated by the person who shared them'}.",
-        f"Training data ({data.name}): {_terms(data.name)}.",
+        f"Training data ({trained_on}): {_terms(data.name)}.",
         "## Recipe",
         f"```json\n{dump_recipe(trained.info.recipe)}\n```",
     ]
@@ -59,16 +70,16 @@ def model_card(trained: TrainedNetwork, title: str, licence: str | None, *, imag
 def default_title(trained: TrainedNetwork) -> str:
     """Name a network by its context, backbone and dataset."""
     model = trained.info.recipe.model
-    return f"{model.title}, trained on {trained.info.recipe.data.name}"
+    return f"{model.title}, trained on {trained.info.recipe.data.title}"
 
 
-def _front_matter(trained: TrainedNetwork, title: str, licence: str | None) -> str:
+def _front_matter(trained: TrainedNetwork, title: str, licence: str | None, trained_on: str) -> str:
     """Write the YAML part. Every text in it is JSON, which is YAML too."""
     data = trained.info.recipe.data
     scores, labels = _benchmark_scores(trained), score_labels()
     result = {
         "task": {"type": "image-segmentation"},
-        "dataset": {"type": data.name, "name": data.name, "split": data.val_split},
+        "dataset": {"type": data.name, "name": trained_on, "split": data.val_split},
         "metrics": [
             {"type": key, "value": round(value, 6), "name": labels[key]}
             for key, value in scores.items()
@@ -81,21 +92,27 @@ def _front_matter(trained: TrainedNetwork, title: str, licence: str | None) -> s
         *([] if licence else ['license_name: "not-stated"']),  # the hub wants it with "other"
         LIBRARY,
         "pipeline_tag: image-segmentation",
-        f"tags: {json.dumps(['semantic-segmentation', trained.info.recipe.model.context])}",
-        f"datasets: {json.dumps([data.name])}",
+        f"tags: {json.dumps(['semantic-segmentation', trained.info.recipe.model.short_name])}",
+        f"datasets: {json.dumps([trained_on])}",
         *([index] if scores else []),
         "---",
     ]
     return "\n".join(lines)
 
 
-def _summary(trained: TrainedNetwork) -> str:
-    model, data = trained.info.recipe.model, trained.info.recipe.data
+def _summary(trained: TrainedNetwork, trained_on: str) -> str:
+    model, data, classes = trained.info.recipe.model, trained.info.recipe.data, trained.info.classes
+    network = (
+        f"`{model.context}` on a dilated {model.backbone} (output stride {model.output_stride})"
+    )
+    if model.module is not None:
+        network = f"`{model.module}`, a network that is not part of this package"
+    more = f" and {len(classes) - 3} more" if len(classes) > 3 else ""
     return (
-        f"Semantic segmentation with `{model.context}` on a dilated {model.backbone} (output "
-        f"stride {model.output_stride}). Trained on `{data.name}` ({data.train_split}) with crops "
-        f"of {data.crop[0]} x {data.crop[1]}. The weights are those of step {trained.info.step}. "
-        "It takes RGB images of any size."
+        f"Semantic segmentation with {network}. Trained on {trained_on} ({data.train_split}), "
+        f"{len(classes)} classes ({', '.join(classes[:3])}{more}), with crops of {data.crop[0]} x "
+        f"{data.crop[1]}. The weights are those of step {trained.info.step}. It takes RGB images "
+        "of any size."
     )
 
 

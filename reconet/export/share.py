@@ -29,14 +29,15 @@ def write_shared_folder(
         raise OutputError(f"{out} is the run itself; share it into another folder.")
     check_output_folder(out, is_shared_folder)
     trained = load_trained(run)
+    title, trained_on = name or default_title(trained), trained.info.recipe.data.title
     info = replace(trained.info, recipe=without_paths(trained.info.recipe))
     trained = replace(trained, info=info)
     sheet = weights.parent / SHEET
     try:
         out.mkdir(parents=True, exist_ok=True)
         # The card first: with a card, a folder that is only half written may be written again.
-        title = name or default_title(trained)
-        write_text(out / CARD, model_card(trained, title, licence, images=sheet.is_file()))
+        card = model_card(trained, title, licence, images=sheet.is_file(), trained_on=trained_on)
+        write_text(out / CARD, card)
         if sheet.is_file():
             shutil.copyfile(sheet, out / SHEET)
     except OSError as error:

@@ -1,9 +1,9 @@
 """Decide how an image is shown to a network, and which windows that makes of it.
 
-The default is the protocol of the papers that this work builds on. The long side is scaled to
+Windows are the protocol of the papers that this work builds on. The long side is scaled to
 base_size x scale. An image that fits the crop is padded and shown once. A larger image is shown in
-windows of the crop's size, 2/3 of it apart. Settings choose the whole image at once instead, or
-scales relative to the image's own size.
+windows of the crop's size, 2/3 of it apart. Validations in training show the whole image at once,
+which is the default of recipes. Scales may be relative to the image's own size.
 """
 
 import math
@@ -60,6 +60,14 @@ class Protocol:
             windows = f"whole images (over {self.most_pixels:,} pixels: {windows})"
         mirror = "with mirror images" if self.flip else "no mirror images"
         return f"{windows}; scale {scales} of {scale_one}; {mirror}; mean of softmax"
+
+    @property
+    def name(self) -> str:
+        """Name the protocol in a few words."""
+        windows = f"windows of {self.crop[0]} x {self.crop[1]}"
+        scales = f", {len(self.scales)} scales" if len(self.scales) > 1 else ""
+        base = "whole images" if self.mode == "whole" else windows
+        return f"{base}{scales}{', mirrored' if self.flip else ''}"
 
     @property
     def most_pixels(self) -> int:

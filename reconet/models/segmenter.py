@@ -31,6 +31,7 @@ class Segmenter(nn.Module):
 
     mean_c11: Tensor
     std_c11: Tensor
+    weights_from: str = ""  # which pretrained weights were loaded, and how many
     built_from: tuple[Model, tuple[int, int]] | None = None  # settings and crop, to build it again
 
     def __init__(
@@ -201,13 +202,16 @@ def _assemble(
 ) -> Segmenter:
     net = BACKBONES[settings.backbone](settings)
     check_backbone(net)
+    loaded = ""
     if settings.weights is not None:
-        load_backbone(net, settings.weights)
+        report = load_backbone(net, settings.weights)
+        loaded = f"{settings.weights}, {len(report.loaded)} of {len(net.state_dict())} tensors"
+        loaded += " of the backbone"
     stages = net.stages(crop)
     if settings.project is not None:
         stages = stages._replace(c4=replace(stages.c4, channels=settings.project))
     context = CONTEXTS[settings.context](stages, num_classes=num_classes, **options)
-    return Segmenter(
+    model = Segmenter(
         net,
         context,
         num_classes=num_classes,
@@ -215,6 +219,8 @@ def _assemble(
         project=settings.project,
         frozen=settings.frozen,
     )
+    model.weights_from = loaded
+    return model
 
 
 def _checked(kind: type[T], **values: Any) -> T:

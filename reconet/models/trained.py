@@ -17,7 +17,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from reconet.errors import CheckpointError
 from reconet.models.network_info import FORMAT, NetworkInfo
 from reconet.models.segmenter import Segmenter, build_model
-from reconet.models.weights import compare_weights, read_tensors
+from reconet.models.weights import LoadReport, compare_weights, read_tensors
 from reconet.system.files import write_atomic
 from reconet.system.own_code import explain_missing_import
 from reconet.system.readable import counted
@@ -106,7 +106,7 @@ def _no_larger_than(weights: int, path: Path) -> Iterator[None]:
 
 def put_weights(
     model: Segmenter, state: Mapping[str, Tensor], source: Path, *, other_classes: bool = False
-) -> None:
+) -> LoadReport:
     """Load all weights of a network, or raise an error.
 
     With `other_classes`, classifiers of another shape stay as they are.
@@ -121,6 +121,7 @@ def put_weights(
             f"(the first: {first})."
         )
     model.load_state_dict({key: state[key] for key in report.loaded}, strict=False)
+    return report
 
 
 def _classifies(key: str) -> bool:

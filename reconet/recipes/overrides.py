@@ -15,6 +15,10 @@ _CLEARS = {"train.epochs": "steps", "train.steps": "epochs"}
 
 def apply_overrides(recipe: Recipe, settings: Iterable[str]) -> Recipe:
     """Apply texts such as "optim.lr=0.02", in order."""
+    settings = list(settings)
+    keys = {key.strip() for key, _, text in (s.partition("=") for s in settings) if text != "null"}
+    if keys.issuperset(_CLEARS):
+        raise RecipeError("train.steps and train.epochs exclude each other; set one of them.")
     for setting in settings:
         key, equals, text = setting.partition("=")
         if not equals:
@@ -33,14 +37,17 @@ def override(recipe: Recipe, key: str, text: str) -> Recipe:
         node = node[group]
     if key in _CLEARS and text != "null":
         node[_CLEARS[key]] = None
-    errors = []
+    errors: list[ValidationError] = []
+    broken = _broken_json(key, text)
+    if broken is not None and ".options." in key:  # options may be of any type, here too a text
+        raise broken
     for reading in _readings(text):
         node[name] = reading
         try:
             return Recipe.model_validate(values)
         except ValidationError as error:
             errors.append(error)
-    raise RecipeError(validation_message(errors[0])) from errors[0]
+    raise broken or RecipeError(validation_message(errors[0])) from errors[0]
 
 
 def with_context(recipe: Recipe, context: str) -> Recipe:
@@ -65,6 +72,25 @@ def _check_known(recipe: Recipe, key: str) -> None:
     if same_name:
         raise RecipeError(f"unknown setting {key!r}. Did you mean {' or '.join(same_name)}?")
     raise unknown("group of settings", group, type(recipe).model_fields)
+
+
+def _broken_json(key: str, text: str) -> RecipeError | None:
+    """Return the error for a text that looks like a list or a table in JSON, but is none."""
+    if not text.startswith(("[", "{")):
+        return None
+    try:
+        json.loads(text)
+    except ValueError as error:
+        reason = str(error).split(":")[0]
+        place = f" at column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        example = {"[": '["road","roof"]', "{": '{"road":0,"roof":1}'}[text[0]]
+        return RecipeError(
+            f"{key}: this is no JSON: {reason[:1].lower()}{reason[1:]}{place} of {text}. Texts "
+            f"need double quotes, and the shell single ones around it all: --set '{key}={example}'."
+        )
+    except RecursionError:
+        pass
+    return None
 
 
 def _readings(text: str) -> list[object]:

@@ -1,6 +1,6 @@
 """What all trainings of the paper have in common."""
 
-from reconet.recipes.schema import Data, Model, Optim, Recipe, Train
+from reconet.recipes.schema import Data, Eval, Model, Optim, Recipe, Train
 
 
 def paper_recipe(
@@ -22,4 +22,5 @@ def paper_recipe(
         model=Model(backbone=backbone, weights="imagenet"),
         optim=Optim(lr=lr, weight_decay=weight_decay),
         train=Train(epochs=epochs, steps=steps, batch=batch),
+        eval=Eval(mode="slide"),
     )

@@ -82,6 +82,13 @@ class Data(Settings):
     options: dict[str, JsonValue] = {}
     """options of this dataset alone, such as the class names of `folder`"""
 
+    @property
+    def title(self) -> str:
+        """Return the name of the dataset for people. A folder of images is called by its own."""
+        if self.name != "folder":
+            return self.name
+        return f"folder {self.root.expanduser().absolute().name}" if self.root else "own images"
+
 
 class Model(Settings):
     """The network: backbone, context and classifiers."""
@@ -185,6 +192,8 @@ class Train(Settings):
     """steps between checkpoints"""
     eval_every: Count = 1000
     """steps between validations"""
+    patience: Count | None = None
+    """stop after so many validations without a better score; by default never"""
     log_every: Count = 10
     """steps between lines of the log"""
 
@@ -198,8 +207,8 @@ class Train(Settings):
 class Eval(Settings):
     """How images are predicted when a network is evaluated or used."""
 
-    mode: Literal["slide", "whole"] = "slide"
-    """windows of the crop's size (the paper's lineage), or the whole image at once"""
+    mode: Literal["slide", "whole"] = "whole"
+    """the whole image at once, as in validations, or windows of the crop's size, as in the paper"""
     scales: Annotated[tuple[Zoom, ...], Field(min_length=1)] = (1.0,)
     """probabilities are averaged over these"""
     flip: bool = False

@@ -89,7 +89,7 @@ def _folded_run(run: RunResults, side_by_side: bool) -> Markup:
 
 def _lead(run: RunResults) -> Markup:
     model, validation = run.recipe.model, run.validation
-    text = f"{model.title}, trained on {run.recipe.data.name}."
+    text = f"{model.title}, trained on {run.recipe.data.title}."
     if validation is not None:
         text += (
             f" Scored on {run.split}, {counted(validation.images, 'image')}: {validation.protocol}."

@@ -71,7 +71,16 @@ class RunResults:
     @property
     def split(self) -> str:
         """Name the dataset and the validation split."""
-        return f"{self.recipe.data.name} {self.recipe.data.val_split}"
+        return f"{self.recipe.data.title} {self.recipe.data.val_split}"
+
+    @property
+    def scored_by(self) -> tuple[object, ...]:
+        """Return all that must be equal in two runs for their scores to be compared."""
+        own = self.validation
+        if own is None:
+            return ()
+        names = tuple(row.name for row in own.image_rows)
+        return self.split, own.classes, own.images, names, own.protocol
 
     def curve(self, kind: str, value: str, factor: float = 1.0) -> list[Point]:
         """Return a value of the log by step, from lines of one kind."""

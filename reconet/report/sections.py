@@ -165,16 +165,21 @@ def recipe(run: RunResults, level: int = 2) -> Markup:
 
 
 def scores_table(runs: Sequence[RunResults]) -> Markup:
-    """List the scores of all runs. The best of each column is bold."""
+    """List the scores of all runs. Bold is the best of those with the same data and protocol."""
     labels = score_labels()
     scores = [run.validation.scores if run.validation else {} for run in runs]
     keys = [key for key in labels if any(key in own for own in scores)]
-    tops = {key: max(_number_or(own.get(key), -1.0) for own in scores) for key in keys}
+    rivals = {run.name: [o.scored_by for o in runs].count(run.scored_by) > 1 for run in runs}
     rows = []
     for number, (run, own) in enumerate(zip(runs, scores, strict=True)):
+        tops = _best_scores(keys, [o for o in runs if o.scored_by == run.scored_by])
         cells = [
-            tag("span", percent(own.get(key)), class_="best" if own.get(key) == top else None)
-            for key, top in tops.items()
+            tag(
+                "span",
+                percent(own.get(key)),
+                class_="best" if rivals[run.name] and own.get(key) == tops[key] else None,
+            )
+            for key in keys
         ]
         name = join([tag("span", class_=f"key k{number % 8}"), run.name])
         step = f"{run.validation.step:,}" if run.validation else "-"
@@ -182,7 +187,21 @@ def scores_table(runs: Sequence[RunResults]) -> Markup:
     head = ("run", "scored on", *(labels[key] for key in keys), "best step", "steps")
     protocols = sorted({run.validation.protocol for run in runs if run.validation})
     lines = [tag("p", f"Protocol: {protocol}.") for protocol in protocols]
+    if len({run.scored_by for run in runs if run.validation}) > 1:
+        lines.append(
+            note(
+                "These runs were not all scored on the same images, classes and protocol. Bold is "
+                "the best of those that were. Do not compare the others."
+            )
+        )
     return section("Scores", *lines, table(head, rows))
+
+
+def _best_scores(keys: Sequence[str], runs: Sequence[RunResults]) -> dict[str, float]:
+    scores = [run.validation.scores for run in runs if run.validation is not None]
+    return {
+        key: max((_number_or(own.get(key), -1.0) for own in scores), default=-1.0) for key in keys
+    }
 
 
 def class_comparison(runs: Sequence[RunResults]) -> Markup:

@@ -3,6 +3,7 @@
 from reconet.cost import ModelCost, recipe_costs
 from reconet.errors import ReconetError
 from reconet.inference.predictor import Predictor
+from reconet.inference.protocol import Protocol
 from reconet.models.network_info import NetworkInfo
 from reconet.recipes.schema import Model
 from reconet.recipes.storage import without_paths
@@ -19,7 +20,7 @@ def describe_model(predictor: Predictor, limits: Limits) -> ModelInfo:
     info, recipe = predictor.network.info, predictor.network.info.recipe
     cost = _cost(info)
     return ModelInfo(
-        title=f"{recipe.model.title}, trained on {recipe.data.name}",
+        title=f"{recipe.model.title}, trained on {recipe.data.title}",
         context=recipe.model.short_name,
         backbone="" if recipe.model.module else recipe.model.backbone,
         dataset=recipe.data.name,
@@ -52,14 +53,15 @@ def _facts(predictor: Predictor, cost: ModelCost | None) -> list[Fact]:
     height, width = info.recipe.data.crop
     lines = {
         **_parts(model),
-        "trained on": f"{info.recipe.data.name}, {counted(len(info.classes), 'class')}, "
+        "trained on": f"{info.recipe.data.title}, {counted(len(info.classes), 'class')}, "
         f"crops of {height} x {width}, {counted(info.step, 'step')}",
     }
+    in_training = Protocol.in_training(info.recipe.data).name
     ranks = count_ranks(predictor.network.model)
     if ranks:
         lines["ranks"] = str(ranks)
     lines |= {
-        title: f"{100 * info.score[key]:.1f} %, when it was saved"
+        title: f"{100 * info.score[key]:.1f} %, in training ({in_training})"
         for key, title in SCORES.items()
         if key in info.score
     }

@@ -36,7 +36,7 @@ class Threshold(nn.Module):
 
 
 @pytest.fixture
-def _known(monkeypatch: pytest.MonkeyPatch) -> None:
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MODULES, "threshold", Threshold)
 
 
@@ -47,7 +47,8 @@ def test_a_module_sees_rgb_between_0_and_1_at_the_images_own_size() -> None:
     assert found.classes == ("dark", "bright")
 
 
-def test_mean_and_std_are_applied_and_kept_in_the_file(_known: None, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("known")
+def test_mean_and_std_are_applied_and_kept_in_the_file(tmp_path: Path) -> None:
     image_hwc = smooth_image(1)
     normalised = {"mean": (0.1, 0.0, 0.0), "std": (0.5, 1.0, 1.0)}
     bright_hw = (image_hwc[..., 0] / 255 - 0.1) / 0.5 > 0.5
@@ -79,7 +80,8 @@ def test_a_segmenter_is_saved_and_opened_with_the_same_logits(tmp_path: Path) ->
     np.testing.assert_array_equal(from_model.label_hw, from_file.label_hw)
 
 
-def test_options_of_a_module_are_kept(_known: None, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("known")
+def test_options_of_a_module_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "net.safetensors"
     save(Threshold(2, level=0.25), classes=CLASSES, path=path, options={"level": 0.25})
     assert load_trained(path).info.recipe.model.options == {"level": 0.25}

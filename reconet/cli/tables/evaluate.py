@@ -21,6 +21,14 @@ def score_tables(result: Evaluation) -> list[RenderableType]:
         parts.append(make_table("IoU of each class", ["class", "%"], classes))
         parts.append(make_table(title, ["score", "%"], scores))
     parts.append(Text(f"protocol: {result.protocol}"))
+    before = result.in_training
+    if before is not None and before["protocol"] != result.protocol:
+        parts.append(
+            Text(
+                f"in training, at step {result.step:,}: mIoU {_percent(before['miou'])} % by "
+                f"another protocol: {before['protocol']}"
+            )
+        )
     if result.submission is not None:
         parts.append(Text(f"for the test server: {result.submission}"))
     return parts

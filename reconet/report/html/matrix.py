@@ -19,6 +19,7 @@ CELL = 30
 MOST_CELLS = 40  # classes; more become an image
 MOST_NUMBERS = 24
 LETTER = 7.2  # width of one, about
+SMALLEST = 0.6  # of its size: the names can still be read
 BLUE = (46, 125, 214)  # of the image; visible on white and on black
 
 
@@ -92,7 +93,8 @@ def _as_cells(share_kk: Shares, classes: Sequence[str], palette: Sequence[Colour
         "svg",
         *parts,
         viewBox=f"0 0 {width:g} {height:g}",
-        style=f"width:{width:g}px",
+        # On a phone it shrinks, so that no label is cut off. Below that it scrolls.
+        style=f"width:{width:g}px;min-width:{SMALLEST * width:.0f}px",
         role="img",
         aria_label="confusion matrix; its largest mistakes are in the table below",
         class_="matrix",

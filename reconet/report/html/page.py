@@ -76,7 +76,7 @@ overflow:hidden;height:1rem}
 .stack{width:min(22rem,38vw);padding-top:.3rem}
 .track.thin{height:.55rem;margin:1px 0}
 .bar{display:block;height:100%;border-right:1px solid var(--soft)}
-.matrix{max-width:none;height:auto}
+.matrix{max-width:100%;height:auto}
 .matrix .cell{fill:var(--accent);stroke:var(--line)}
 .matrix .none{fill:none;stroke:var(--line);stroke-dasharray:2 3}
 .matrix .edge{stroke:var(--soft)}
