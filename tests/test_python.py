@@ -23,7 +23,9 @@ from tests.factories import smooth_image
 from tests.serve.launch import serving
 
 ROOT = Path(__file__).parent.parent
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(), re.DOTALL)
+BLOCKS: list[str] = re.findall(
+    r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(), re.DOTALL
+)
 
 
 def block_with(text: str) -> str:

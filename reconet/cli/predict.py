@@ -20,6 +20,7 @@ from reconet.cli.arguments import (
     parse_amount,
 )
 from reconet.cli.output import print_note, print_result, show_progress
+from reconet.errors import RecipeError
 
 if TYPE_CHECKING:
     from reconet.inference import FolderResult
@@ -31,7 +32,7 @@ ImagesArgument = Annotated[
     typer.Argument(
         metavar="IMAGE",
         help="Files, folders (with all below), 'globs' in quotes, or @list.txt: a file with one "
-        "path per line (@- reads it from the standard input).",
+        "path per line (@- reads it from the standard input). Or videos, or camera:0.",
     ),
 ]
 OutOption = Annotated[
@@ -85,10 +86,19 @@ def predict(
       reconet predict runs/first street.jpg
       reconet predict runs/first photos --out labelled --scales 0.75,1,1.25 --flip
       reconet predict runs/voc 'shots/*/left.png' --probabilities --json
+      reconet predict runs/first street.mp4 --out videos
       find photos -name '*.jpg' | reconet predict runs/first @- --out found
       torchrun --nproc-per-node 8 -m reconet predict runs/voc photos
     """
     settings = eval_settings(scales, flip, mode, relative_to)
+    from reconet.inference.video import is_video
+
+    videos = [argument for argument in images if is_video(argument)]
+    if videos:
+        if len(videos) < len(images):
+            raise RecipeError("name images or videos, not both in one command.")
+        _predict_videos(run, videos, out, settings, device, overwrite, as_json)
+        return
     from reconet.cli.tables.predict import prediction_tables
     from reconet.inference import predict_folder
     from reconet.recipes import apply_overrides
@@ -114,6 +124,8 @@ def predict(
 
 def _print_remarks(result: "FolderResult") -> None:
     """Print a line for each image with a note or an error. Exit with code 1 if any failed."""
+    if result.untried:
+        print_note(f"not tried, not the suffix of an image: {_count_suffixes(result.untried)}")
     for image in result.images:
         source = image["source"]
         name = source if source.isprintable() else repr(source)
@@ -125,3 +137,39 @@ def _print_remarks(result: "FolderResult") -> None:
             print(f"reconet: failed: {where}{reason}", file=sys.stderr)
     if result.having("failed"):
         raise typer.Exit(1)
+
+
+def _count_suffixes(untried: dict[str, int]) -> str:
+    """List suffixes with their counts, and say what would read them."""
+    listed = ", ".join(f"{count} {suffix}" for suffix, count in untried.items())
+    heic = " (pip install pillow-heif to read them)" if {".heic", ".heif"} & set(untried) else ""
+    return f"{listed}{heic}"
+
+
+def _predict_videos(
+    run: Path,
+    videos: list[str],
+    out: Path | None,
+    settings: list[str],
+    device: str,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Write one video of overlays for each argument."""
+    from reconet.inference import Predictor, Protocol
+    from reconet.inference.folder.predict import default_out
+    from reconet.inference.video import predict_video
+    from reconet.recipes import apply_overrides
+
+    with show_progress("predict") as progress:
+        predictor = Predictor.from_run(run, device=device)
+        recipe = apply_overrides(predictor.network.info.recipe, settings)
+        predictor.protocol = Protocol.of(recipe.eval, recipe.data)
+        folder = out or default_out(run)
+        results = [
+            predict_video(predictor, one, folder, overwrite=overwrite, progress=progress)
+            for one in videos
+        ]
+    values = [{"source": r.source, "path": str(r.path), "frames": r.frames} for r in results]
+    lines = [f"{result.path}: {result.frames} frames" for result in results]
+    print_result({"format": 1, "videos": values}, lines, as_json)

@@ -7,6 +7,7 @@ backends/       run exported networks: ONNX Runtime, OpenVINO, torch.export
 protocol.py     how an image is shown to a network: scales, windows, mirror images
 windows.py      probabilities of an image from those of its windows
 resampling.py   read images and feature maps between their pixels
+video.py        segment a video, or what a camera sees
 folder/         predict many images into a folder
 """
 

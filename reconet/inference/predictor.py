@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, overload
+from typing import Any, BinaryIO, Self, overload
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from PIL import Image as Pillow
 from torch import nn
 
 from reconet.data.images.draw import overlay
-from reconet.data.images.read import read_upright, to_upright
+from reconet.data.images.read import decode_upright, read_upright, to_upright
 from reconet.errors import DataError, RecipeError
 from reconet.inference.network import AUTO, Network, make_network, open_network
 from reconet.inference.own_network import PLAIN, UNIT, describe_model
@@ -36,7 +36,8 @@ from reconet.models.hub import find_shared
 from reconet.system.distributed import pick_device
 from reconet.types import Colour, Image, Label, Palette
 
-ImageSource = str | Path | Pillow.Image | Image  # a file, or RGB uint8 (h, w, 3)
+# A file, its bytes, an open file, or RGB uint8 (h, w, 3).
+ImageSource = str | Path | bytes | BinaryIO | Pillow.Image | Image
 ImageSources = list[Any] | tuple[Any, ...]  # of ImageSource; Any because list is invariant
 
 LARGEST_IN_BATCH = 2**22  # pixels; larger images go through the network one by one
@@ -249,6 +250,10 @@ class Predictor:
 
 def to_rgb(source: object) -> Image:
     """Return an image as RGB uint8 (h, w, 3), upright, in memory of its own."""
+    if hasattr(source, "read"):  # a file that is open
+        source = source.read()
+    if isinstance(source, bytes | bytearray | memoryview):
+        return decode_upright(bytes(source), "the image")
     if isinstance(source, str | Path):
         return read_upright(Path(source)).image_hwc
     if isinstance(source, Pillow.Image):
@@ -260,7 +265,8 @@ def to_rgb(source: object) -> Image:
         )
     if not isinstance(source, np.ndarray):
         raise DataError(
-            f"an image is a path, a Pillow image or an array, got {type(source).__name__}."
+            "an image is a path, bytes, an open file, a Pillow image or an array, got "
+            f"{type(source).__name__}."
         )
     image = source[..., None] if source.ndim == 2 else source
     if image.ndim != 3 or image.shape[2] not in (1, 3, 4) or image.dtype != np.uint8:

@@ -16,7 +16,11 @@ _CLEARS = {"train.epochs": "steps", "train.steps": "epochs"}
 def apply_overrides(recipe: Recipe, settings: Iterable[str]) -> Recipe:
     """Apply texts such as "optim.lr=0.02", in order."""
     settings = list(settings)
-    keys = {key.strip() for key, _, text in (s.partition("=") for s in settings) if text != "null"}
+    keys = {
+        key.strip()
+        for key, _, text in (s.partition("=") for s in settings)
+        if text.strip() != "null"
+    }
     if keys.issuperset(_CLEARS):
         raise RecipeError("train.steps and train.epochs exclude each other; set one of them.")
     for setting in settings:

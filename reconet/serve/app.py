@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import PurePath
 from typing import Annotated
 
-from fastapi import Depends, FastAPI, Path, Request, Response
+from fastapi import Depends, FastAPI, HTTPException, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from reconet import __version__
 from reconet.inference.predictor import Predictor
 from reconet.serve import schemas
-from reconet.serve.examples import EXAMPLES, draw_example, list_examples
+from reconet.serve.examples import EXAMPLES, ExampleImages
 from reconet.serve.explore import count_ranks
 from reconet.serve.limits import LOOPBACK, Limits
 from reconet.serve.model_info import describe_model
@@ -43,11 +43,16 @@ MEDIA_TYPES = {
 
 
 def create_app(
-    predictor: Predictor, limits: Limits | None = None, *, hosts: Collection[str] = LOOPBACK
+    predictor: Predictor,
+    limits: Limits | None = None,
+    *,
+    hosts: Collection[str] = LOOPBACK,
+    own_examples: bool = False,
 ) -> FastAPI:
     """Make a web application that serves a network.
 
-    `hosts` are the names that it answers to. If it is empty, it answers to any.
+    `hosts` are the names that it answers to. If it is empty, it answers to any. `own_examples`
+    offers validation images of the network's dataset, which everybody who asks can then see.
     """
     limits = limits or Limits()
     service = Service(predictor, limits)
@@ -75,7 +80,7 @@ def create_app(
     )
     _add_errors(app)
     _add_page(app)
-    _add_info(app, service)
+    _add_info(app, service, ExampleImages(predictor.network.info, own=own_examples))
     add_segment(app, service)
     add_images(app, service)
     if count_ranks(predictor.network.model):
@@ -120,11 +125,9 @@ def _static(content: bytes, media_type: str) -> Callable[[Request], Response]:
     return lambda _request: Response(content, media_type=media_type)
 
 
-def _add_info(app: FastAPI, service: Service) -> None:
+def _add_info(app: FastAPI, service: Service, all_examples: ExampleImages) -> None:
     """Add the routes that describe the network, the examples and the server."""
-    info = service.predictor.network.info
     model_info = describe_model(service.predictor, service.limits)
-    all_examples = list_examples(info)
 
     @app.get("/api/model", responses=PLAIN)
     async def model() -> schemas.ModelInfo:
@@ -134,11 +137,13 @@ def _add_info(app: FastAPI, service: Service) -> None:
     @app.get("/api/examples", responses=PLAIN)
     async def examples() -> schemas.Examples:
         """List images to try."""
-        return all_examples
+        return all_examples.listed()
 
     @app.get("/api/examples/{number}.png", response_class=Response, responses={200: PNG, **STORED})
     def example(number: Annotated[int, Path(ge=0, lt=EXAMPLES)]) -> Response:
-        return Response(encode_image(".png", draw_example(info, number)), media_type="image/png")
+        if number >= len(all_examples):
+            raise HTTPException(404, "no such example.")
+        return Response(encode_image(".png", all_examples.draw(number)), media_type="image/png")
 
     @app.get("/health", responses=PLAIN)
     async def health() -> schemas.Health:

@@ -72,7 +72,15 @@ def open_server(
     listener = listen(host, port)  # first, so that a taken port is an error at once
     try:
         predictor = Predictor.from_run(source, device=device, precision=precision)
-        app = create_app(predictor, limits, hosts=LOOPBACK if host in LOOPBACK else ())
+        here = host in LOOPBACK
+        # Images of a run's dataset are for this machine alone. A file may be a stranger's, and
+        # name a folder that it knows nothing of.
+        app = create_app(
+            predictor,
+            limits,
+            hosts=LOOPBACK if here else (),
+            own_examples=here and source.is_dir(),
+        )
     except BaseException:  # Ctrl-C while the network loads must free the port too
         listener.close()
         raise

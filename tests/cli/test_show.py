@@ -74,3 +74,45 @@ def test_an_unwritable_file_is_one_line(capsys: pytest.CaptureFixture[str], tmp_
     code, _, err = run(capsys, "show", "scenes/tiny", "--out", str(target))
     assert code == 2
     assert err.count("\n") == 1
+
+
+CLASSES = '--set=data.options.classes=["road","roof"]'
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["scenes/tiny", "--set=model.backbone=resnet19"], "Did you mean 'resnet18'?"),
+        (["scenes/tiny", "--set=model.context=recnet"], "Did you mean 'reconet'?"),
+        (["scenes/tiny", "--set=model.options.ranks=3"], "unknown option of context 'reconet':"),
+        (["scenes/tiny", "--set=data.name=voc"], "unknown dataset 'voc'"),
+        (["scenes/tiny", "--set=data.val_split=vall"], "unknown split of scenes 'vall'"),
+        (["scenes/tiny", "--set=data.views=2"], "set model.frozen=true"),
+        (["scenes/tiny", "--set=train.steps=5", "--set=train.epochs=5"], "exclude each other"),
+        (["folder/reconet", "--set=data.options.classes=[road,roof]"], "Texts need double quotes"),
+        (["folder/reconet", "--set=data.options.classes=road"], "data.options.classes: "),
+        (["folder/reconet", CLASSES, "--set=loss.class_weights=[1]"], "1 values for 2 classes"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["show", "train"])
+def test_show_and_train_refuse_the_same_recipes_before_anything_is_opened(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    verb: str,
+    arguments: list[str],
+    message: str,
+) -> None:
+    out = [f"--out={tmp_path / 'run'}"] if verb == "train" else []
+    code, _, err = run(capsys, verb, *arguments, *out)
+    assert (code, err.count("\n")) == (2, 1)
+    assert message in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_recipe_that_still_lacks_its_classes_is_shown_with_a_note(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, err = run(capsys, "show", "folder/reconet")
+    assert code == 0
+    assert "data.name=folder" in out
+    assert "note: not yet complete: data.options.classes: field required" in err

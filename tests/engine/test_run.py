@@ -42,7 +42,7 @@ def test_every_recipe_trains_on_a_tree_of_its_dataset(
     )
     assert code == 0, err
     kinds = [line["kind"] for line in read_log(tmp_path / "run")]
-    assert kinds == ["train", "val"]
+    assert kinds == ["summary", "train", "val"]
     assert (tmp_path / "run" / "predictions.png").is_file()
     as_in_training = ["--mode=whole", "--relative-to=original", "--device=cpu", "--json"]
     code, out, _ = run_main(capsys, "evaluate", str(tmp_path / "run"), *as_in_training)

@@ -13,6 +13,7 @@ from reconet.cli import main
 from reconet.data import DATASETS, open_dataset
 from reconet.data.images.read import read_mask
 from reconet.evaluation import evaluate
+from reconet.inference.predictor import Predictor
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import predict_labels
 from reconet.models.trained import load_trained, save_trained
@@ -34,7 +35,7 @@ def make_network(
     if dataset != "scenes":
         make_tree(dataset, directory / "data")
         settings.append("data.options={}")
-    recipe = tiny_recipe(*settings, "data.crop=32", "data.base_size=48")
+    recipe = tiny_recipe(*settings, "data.crop=32", "data.base_size=48", "eval.mode=slide")
     path = directory / "net.safetensors"
     save_trained(path, tiny_network(recipe, classes=classes, decided=True))
     return path, recipe
@@ -195,3 +196,29 @@ def test_a_wrong_network_is_one_line(
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert message in err
+
+
+def test_a_training_and_an_evaluation_score_by_the_same_protocol_by_default() -> None:
+    recipe = tiny_recipe("data.crop=32", "data.base_size=48")
+    assert Protocol.of(recipe.eval, recipe.data) == Protocol.in_training(recipe.data)
+
+
+def test_a_score_by_another_protocol_than_in_training_stands_beside_that_of_the_training(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = ask(capsys, "evaluate", run)
+    assert code == 0
+    assert "protocol: windows of 32 x 32" in out
+    assert "in training, at step 7: mIoU 50.00 % by another protocol: whole images" in out
+    code, out, _ = ask(capsys, "evaluate", run, "--mode=whole")
+    assert "in training" not in out
+    code, out, _ = ask(capsys, "evaluate", run, "--mode=whole", "--json")
+    assert json.loads(out)["in_training"]["miou"] == 0.5
+
+
+def test_a_predictor_is_scored_by_its_own_protocol_on_a_dataset_that_is_open(run: Path) -> None:
+    segment = Predictor.from_run(run, device="cpu", precision="fp32")
+    dataset = open_dataset("scenes", "val", None, {"size": [48, 64], "val": 2})
+    result = evaluate(segment, dataset, device="cpu")
+    assert result is not None
+    assert (result.images, result.protocol) == (2, str(segment.protocol))

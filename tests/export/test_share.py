@@ -16,6 +16,7 @@ from reconet.models.hub import find_shared
 from reconet.models.trained import load_trained, save_trained
 from reconet.system.run_files import BEST, LAST, LOG, RECIPE, SHEET
 from tests.export.helpers import decided_run
+from tests.factories import tiny_network, tiny_recipe, write_run
 
 
 @pytest.fixture
@@ -124,3 +125,15 @@ def test_upload_makes_the_place_and_sends_our_files_alone(
     monkeypatch.setattr("huggingface_hub.upload_folder", upload)
     assert upload_folder(run, "me/net", private=True) == "hub/me/net"
     assert done == [("me/net", True, True), ("me/net", run, [CARD, RECIPE, BEST, SHEET])]
+
+
+def test_the_card_calls_a_folder_of_images_by_its_name(tmp_path: Path) -> None:
+    settings = ["data.name=folder", "data.root=/home/ann/streets", "data.options={}"]
+    trained = tiny_network(
+        tiny_recipe(*settings), classes=("road", "roof"), palette=((0, 0, 0), (9, 9, 9))
+    )
+    run = write_run(tmp_path / "run", trained)
+    card = (write_shared_folder(run, tmp_path / "shared") / "README.md").read_text()
+    assert "# reconet on resnet18, trained on folder streets" in card
+    assert "Trained on folder streets (train), 2 classes (road, roof)" in card
+    assert "/home/ann" not in card

@@ -1,6 +1,7 @@
 """A model that was built in Python becomes a Predictor, or a file that opens again."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,7 +51,7 @@ def test_a_module_sees_rgb_between_0_and_1_at_the_images_own_size() -> None:
 @pytest.mark.usefixtures("known")
 def test_mean_and_std_are_applied_and_kept_in_the_file(tmp_path: Path) -> None:
     image_hwc = smooth_image(1)
-    normalised = {"mean": (0.1, 0.0, 0.0), "std": (0.5, 1.0, 1.0)}
+    normalised: dict[str, Any] = {"mean": (0.1, 0.0, 0.0), "std": (0.5, 1.0, 1.0)}
     bright_hw = (image_hwc[..., 0] / 255 - 0.1) / 0.5 > 0.5
     found = Predictor(Threshold(2), classes=CLASSES, **normalised, device="cpu")(image_hwc)
     np.testing.assert_array_equal(found.label_hw, bright_hw)

@@ -162,3 +162,15 @@ def test_what_is_printed_of_them_is_short_and_says_what_they_are(predictor: Pred
 def test_a_device_that_is_not_here_is_named_without_an_option_of_the_verbs(run: Path) -> None:
     with pytest.raises(RecipeError, match=r"no device 'gpu' here; try cpu\.$"):
         Predictor.from_run(run, device="gpu")
+
+
+def test_bytes_and_open_files_are_images_too(run: Path, tmp_path: Path) -> None:
+    segment = Predictor.from_run(run, device="cpu", precision="fp32")
+    path = tmp_path / "a.png"
+    Pillow.fromarray(smooth_image(3)).save(path)
+    expected_hw = segment(path).label_hw
+    np.testing.assert_array_equal(segment(path.read_bytes()).label_hw, expected_hw)
+    with path.open("rb") as file:
+        np.testing.assert_array_equal(segment(file).label_hw, expected_hw)
+    with pytest.raises(DataError, match="the image is empty"):
+        segment(b"")

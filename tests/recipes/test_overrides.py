@@ -119,3 +119,30 @@ def test_a_wrong_value_is_repeated_unless_it_is_long() -> None:
 
 def test_every_setting_is_explained() -> None:
     assert [name for name, _, about in list_settings(RECIPE) if not about] == []
+
+
+def test_steps_and_epochs_together_are_refused() -> None:
+    with pytest.raises(RecipeError, match=r"train\.steps and train\.epochs exclude each other"):
+        apply_overrides(RECIPE, ["train.steps=5", "train.epochs=2"])
+    assert apply_overrides(RECIPE, ["train.steps=5", "train.epochs=null"]).train.steps == 5
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        (
+            "data.options.classes=[road,roof]",
+            r"no JSON: expecting value at column 2 of \[road,roof\]\. Texts need double quotes.*"
+            r"--set 'data\.options\.classes=\[\"road\",\"roof\"\]'",
+        ),
+        ("model.options={rank:4}", r"model\.options: this is no JSON: expecting property name"),
+        ("data.crop=[64,", r"data\.crop: this is no JSON: expecting value at column 5"),
+    ],
+)
+def test_broken_json_says_what_it_lacks_and_how_to_quote_it(setting: str, message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        apply_overrides(RECIPE, [setting])
+
+
+def test_a_path_may_begin_with_a_bracket() -> None:
+    assert override(RECIPE, "data.root", "[old]/data").data.root == Path("[old]/data")

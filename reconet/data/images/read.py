@@ -15,6 +15,9 @@ others, and reports the damage.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from io import BytesIO
 from math import prod
 from pathlib import Path
@@ -25,7 +28,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pillow
-from PIL import ImageOps, UnidentifiedImageError
+from PIL import ImageOps, UnidentifiedImageError, features
 
 from reconet.data.images.indexed_png import read_indexed_png
 from reconet.data.images.jpeg_header import END, jpeg_size
@@ -37,6 +40,7 @@ MAX_PIXELS = 178_956_970  # where Pillow stops too: half a gigabyte of RGB
 MAX_BYTES = 2**31
 MAX_DEFLATE = 1032  # the most bytes that one byte of a compressed file becomes
 FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "GIF", "PPM")  # none that runs another program
+OPTIONAL = {".avif": "AVIF", ".heic": "HEIF", ".heif": "HEIF"}  # where a reader is installed
 FAST = {("JPEG", "RGB"), ("JPEG", "L"), ("PNG", "RGB")}  # format and mode that OpenCV may decode
 ORIENTATION = 0x0112  # the EXIF tag
 # OpenCV writes about broken files to stderr; our own error is enough.
@@ -62,6 +66,16 @@ class Upright(NamedTuple):
 
 class TooManyPixelsError(DataError):
     """An image has more pixels than the reader allows, whatever the size of its file."""
+
+
+@cache
+def optional_formats() -> dict[str, str]:
+    """Return the formats beside FORMATS that can be read here, by suffix."""
+    readable = {"AVIF"} if features.check("avif") else set()
+    if find_spec("pillow_heif") is not None:
+        import_module("pillow_heif").register_heif_opener()
+        readable.add("HEIF")
+    return {suffix: name for suffix, name in OPTIONAL.items() if name in readable}
 
 
 def read_image(path: Path) -> Image:
@@ -208,7 +222,7 @@ def _unpacked(
     try:
         if not data:
             raise DataError(f"{name} is empty.")
-        with Pillow.open(BytesIO(data), formats=FORMATS) as image:
+        with Pillow.open(BytesIO(data), formats=_formats()) as image:
             if image.width * image.height > max_pixels:
                 raise Pillow.DecompressionBombError
             yield image
@@ -221,11 +235,15 @@ def _unpacked(
         raise DataError(f"cannot read {name}: {_reason(error)}.") from error
 
 
+def _formats() -> tuple[str, ...]:
+    return (*FORMATS, *dict.fromkeys(optional_formats().values()))
+
+
 def _reason(error: Exception) -> str:
     if isinstance(error, Pillow.DecompressionBombError):
         return "it unpacks to more than its size allows (a decompression bomb?)"
     if isinstance(error, UnidentifiedImageError):
-        return f"it is no image of a known format ({', '.join(FORMATS)})"
+        return f"it is no image of a known format ({', '.join(_formats())})"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return " ".join(str(error).split()).rstrip(".") or type(error).__name__

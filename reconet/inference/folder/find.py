@@ -7,16 +7,18 @@ folder with a record is asked for them. Only lists and records are opened here.
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from glob import glob, has_magic
 from pathlib import Path
 from typing import NamedTuple
 
+from reconet.data.images.read import optional_formats
 from reconet.data.layout import IMAGES
 from reconet.errors import DataError
-from reconet.inference.folder.record import recorded_outputs
+from reconet.inference.folder.record import RECORD, recorded_outputs
 
-SUFFIXES = (*IMAGES, ".gif", ".jfif", ".jpe", ".ppm", ".pgm", ".pnm")
+SUFFIXES = (*IMAGES, ".gif", ".jfif", ".jpe", ".ppm", ".pgm", ".pnm", *optional_formats())
 
 
 class FoundImages(NamedTuple):
@@ -24,29 +26,34 @@ class FoundImages(NamedTuple):
 
     paths: list[Path]  # absolute, each once
     root: Path  # the deepest folder that all arguments share; outputs keep their places below it
+    untried: dict[str, int]  # other files in the folders: how many of each suffix
 
 
 def find_images(arguments: Sequence[str]) -> FoundImages:
     """Find the images of all arguments. Raise if an argument names none."""
     images: dict[Path, None] = {}
     bases: list[str] = []
+    untried: Counter[str] = Counter()
     for argument in arguments:
-        found, some = _find(argument)
+        found, some = _find(argument, untried)
         images |= dict.fromkeys(found)
         bases += some
-    return FoundImages(list(images), Path(os.path.commonpath(bases)))
+    return FoundImages(list(images), Path(os.path.commonpath(bases)), dict(untried.most_common()))
 
 
-def _find(argument: str) -> tuple[list[Path], list[str]]:
+def _find(argument: str, untried: Counter[str]) -> tuple[list[Path], list[str]]:
     """Return the images of one argument, and the folders that their places are relative to."""
     if argument.startswith("@"):
         listed = read_list(argument[1:])
         return listed, [str(path.parent) for path in listed]
     path = Path(os.path.abspath(argument))
     if path.is_dir():
-        images = list(walk(path))
+        files = list(walk(path))
+        images = [file for file in files if file.suffix.lower() in SUFFIXES]
         if not images:
             raise DataError(f"no images ({', '.join(SUFFIXES)}) in {path}.")
+        others = [file for file in files if file.suffix.lower() not in SUFFIXES]
+        untried.update(file.suffix.lower() or "no suffix" for file in others)
         return images, [str(path)]
     if os.path.lexists(path):
         return [path], [str(path.parent)]
@@ -59,7 +66,7 @@ def _find(argument: str) -> tuple[list[Path], list[str]]:
 
 
 def walk(folder: Path, entered: set[str] | None = None) -> Iterator[Path]:
-    """Yield the images in a folder and below, in the order of their names."""
+    """Yield the files in a folder and below, in the order of their names, but none of ours."""
     entered = set() if entered is None else entered
     real = os.path.realpath(folder)
     if real in entered:
@@ -76,7 +83,7 @@ def walk(folder: Path, entered: set[str] | None = None) -> Iterator[Path]:
         path = folder / entry.name
         if entry.is_dir():
             yield from (below for below in walk(path, entered) if below not in written)
-        elif entry.is_file() and path.suffix.lower() in SUFFIXES and path not in written:
+        elif entry.is_file() and path not in written and entry.name != RECORD:
             yield path
 
 

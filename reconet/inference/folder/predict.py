@@ -40,6 +40,7 @@ class FolderResult:
     how: str
     protocol: str
     images: list[dict[str, Any]]  # source, status, and more
+    untried: dict[str, int]  # other files in the folders: how many of each suffix
 
     def having(self, status: str) -> list[dict[str, Any]]:
         """Return the images with a status: done, skipped or failed."""
@@ -95,7 +96,8 @@ def predict_folder(
         results = dict(result for part in processes.gather(own) for result in part)
         if not processes.is_first:
             return None
-        return _finish(plan, predictor, results, processes.size)
+        untried = found.untried if found is not None else {}
+        return _finish(plan, predictor, results, processes.size, untried)
 
 
 def default_out(source: Path) -> Path:
@@ -128,7 +130,11 @@ def _open_predictor(
 
 
 def _finish(
-    plan: FolderPlan, predictor: Predictor, results: dict[Path, dict[str, Any]], processes: int
+    plan: FolderPlan,
+    predictor: Predictor,
+    results: dict[Path, dict[str, Any]],
+    processes: int,
+    untried: dict[str, int],
 ) -> FolderResult:
     """Turn the journals into the record, and add the images that were done before."""
     journals = [journal_path(plan.out, plan.token, rank) for rank in range(processes)]
@@ -144,4 +150,5 @@ def _finish(
         how=predictor.network.how,
         protocol=str(predictor.protocol),
         images=images,
+        untried=untried,
     )

@@ -31,3 +31,18 @@ def test_folders_are_searched_below_without_hidden_files_and_loops(tmp_path: Pat
         "b.jpg",
     ]
     assert found.root == tmp_path
+
+
+def test_files_that_are_no_images_are_counted_by_their_suffix(
+    capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
+) -> None:
+    save_image(tmp_path / "in" / "a.jpg")
+    for name in ("b.RAW", "below/c.raw", "notes.txt", "LICENCE", ".hidden.raw"):
+        (tmp_path / "in" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "in" / name).touch()
+    found = find_images([str(tmp_path / "in")])
+    assert found.untried == {".raw": 2, ".txt": 1, "no suffix": 1}
+    code, _, err = ask_predict(capsys, run, tmp_path / "in", "--out", tmp_path / "in" / "out")
+    assert code == 0
+    assert "note: not tried, not the suffix of an image: 2 .raw, 1 no suffix, 1 .txt" in err
+    assert find_images([str(tmp_path / "in")]).untried == found.untried  # not our own files
