@@ -54,9 +54,9 @@ def describe(explained: ExplainedImage) -> str:
     if accuracy is not None:
         right = f" {100 * accuracy:.1f} % of its labelled pixels are right in this view."
     return (
-        f"{info.recipe.model.title}, trained on "
-        f"{info.recipe.data.title} for {counted(info.step, 'step')}. The network saw the image once "
-        f"and whole, at {width} x {height} pixels.{right}"
+        f"{info.recipe.model.title}, trained on {info.recipe.data.title} for "
+        f"{counted(info.step, 'step')}. The network saw the image once and whole, at "
+        f"{width} x {height} pixels.{right}"
     )
 
 
