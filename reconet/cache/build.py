@@ -7,7 +7,7 @@ cache that was killed and resumed, or built by more processes, is the same cache
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,10 +82,11 @@ def fill(
     workers = workers if len(missing) >= FEW else 0
     progress.start(len(missing), "compute features")
     pace = Pace(len(missing), workers)
-    for _ in map_in_processes(work, missing, workers, chunk=1):
-        progress.advance()
-        if estimate := pace.estimate():
-            progress.note(f"computing the features takes about {estimate} from here")
+    with closing(map_in_processes(work, missing, workers, chunk=1)) as entries:
+        for _ in entries:
+            progress.advance()
+            if estimate := pace.estimate():
+                progress.note(f"computing the features takes about {estimate} from here")
 
 
 class Pace:
@@ -158,9 +159,11 @@ def sample_features(
     progress.start(count, "sample features")
     parts = []
     sampler = PositionSampler(source, as_fast_trunk(model), seed)
-    for part_nc in map_in_processes(sampler, indices, workers if count >= FEW else 0, chunk=1):
-        parts.append(part_nc)
-        progress.advance()
+    workers = workers if count >= FEW else 0
+    with closing(map_in_processes(sampler, indices, workers, chunk=1)) as results:
+        for part_nc in results:
+            parts.append(part_nc)
+            progress.advance()
     return torch.cat(parts)
 
 

@@ -34,6 +34,12 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting. May be repeated."),
 ]
+DataOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--data", metavar="FILE", help="Your own dataset, described in a file such as mine.yaml."
+    ),
+]
 
 
 def _import_own(modules: list[str] | None) -> list[str] | None:
@@ -115,11 +121,22 @@ RelativeToOption = Annotated[
 UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30, "": 1}
 
 
-def resolve_recipe(name: str, settings: list[str] | None) -> "Recipe":
-    """Return the recipe of this name or file, with --set applied."""
+def resolve_recipe(
+    name: str, settings: list[str] | None, data_file: Path | None = None
+) -> "Recipe":
+    """Return the recipe of this name or file, with --data and then --set applied."""
     from reconet.recipes import apply_overrides, find_recipe
 
-    return apply_overrides(find_recipe(name), settings or [])
+    return apply_overrides(find_recipe(name), [*data_settings(data_file), *(settings or [])])
+
+
+def data_settings(data_file: Path | None) -> list[str]:
+    """Return what --data means, as settings of a recipe."""
+    if data_file is None:
+        return []
+    from reconet.data.dataset_file import dataset_settings
+
+    return dataset_settings(data_file)
 
 
 def parse_size(text: str) -> tuple[int, int]:

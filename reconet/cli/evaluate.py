@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from reconet.cli.arguments import (
+    DataOption,
     DeviceOption,
     FlipOption,
     ImportOption,
@@ -15,6 +16,7 @@ from reconet.cli.arguments import (
     RelativeToOption,
     RootOption,
     ScalesOption,
+    data_settings,
     eval_settings,
 )
 from reconet.cli.output import print_result, show_progress
@@ -40,6 +42,7 @@ def evaluate(
     relative_to: RelativeToOption = None,
     submit: SubmitOption = None,
     root: RootOption = None,
+    data_file: DataOption = None,
     device: DeviceOption = "auto",
     as_json: JsonOption = False,
     imports: ImportOption = None,
@@ -52,10 +55,11 @@ def evaluate(
     Examples:
       reconet evaluate runs/first
       reconet evaluate runs/first --scales 0.75,1,1.25 --flip
+      reconet evaluate runs/mine --data other.yaml
       reconet evaluate runs/voc --split test --submit upload
       torchrun --nproc-per-node 8 -m reconet evaluate runs/voc --json
     """
-    settings = eval_settings(scales, flip, mode, relative_to)
+    settings = [*data_settings(data_file), *eval_settings(scales, flip, mode, relative_to)]
     from reconet import evaluation
     from reconet.cli.tables.evaluate import score_tables
     from reconet.recipes import apply_overrides

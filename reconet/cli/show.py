@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reconet.cli.arguments import (
+    DataOption,
     ImportOption,
     JsonOption,
     RecipeArgument,
@@ -30,6 +31,7 @@ CheckOption = Annotated[
 def show(
     recipe: RecipeArgument,
     settings: SetOption = None,
+    data_file: DataOption = None,
     out: OutOption = None,
     check: CheckOption = False,
     as_json: JsonOption = False,
@@ -46,7 +48,7 @@ def show(
     """
     from reconet.recipes import dump_recipe, list_settings, write_recipe
 
-    resolved = resolve_recipe(recipe, settings)
+    resolved = resolve_recipe(recipe, settings, data_file)
     _check(resolved)
     if check:
         print(f"# {_check_network(resolved)}", file=sys.stderr)

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reconet.cli.arguments import DeviceOption, ImportOption, JsonOption, SetOption, resolve_recipe
+from reconet.cli.arguments import (
+    DataOption,
+    DeviceOption,
+    ImportOption,
+    JsonOption,
+    SetOption,
+    resolve_recipe,
+)
 from reconet.cli.output import print_result, show_progress
 from reconet.errors import RecipeError
 
@@ -81,6 +88,7 @@ def study(
     name: StudyArgument = None,
     recipe: RecipeOption = None,
     settings: SetOption = None,
+    data_file: DataOption = None,
     seeds: SeedsOption = None,
     variants: VariantsOption = None,
     baseline: BaselineOption = None,
@@ -116,7 +124,7 @@ def study(
         return
     from reconet.study import default_jobs, make_plan
 
-    resolved = resolve_recipe(recipe or (QUICK if quick else FULL), settings)
+    resolved = resolve_recipe(recipe or (QUICK if quick else FULL), settings, data_file)
     plan = make_plan(
         name,
         resolved,

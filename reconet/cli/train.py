@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from reconet.cli.arguments import (
+    DataOption,
     DeviceOption,
     ImportOption,
     RecipeArgument,
@@ -31,6 +32,7 @@ ResumeOption = Annotated[
 def train(
     recipe: RecipeArgument,
     settings: SetOption = None,
+    data_file: DataOption = None,
     out: OutOption = None,
     resume: ResumeOption = False,
     device: DeviceOption = "auto",
@@ -44,11 +46,12 @@ def train(
     Examples:
       reconet train scenes/tiny --out runs/tiny
       reconet train runs/tiny --resume
+      reconet train folder/frozen --data mine.yaml --out runs/mine
       reconet train voc12/reconet_r50 --set data.root=/data/voc --out runs/voc
       torchrun --nproc-per-node 8 -m reconet train voc12/reconet_r101 --out runs/voc
     """
     directory = out or _default_directory(recipe, resume)
-    resolved = resolve_recipe(recipe, settings)
+    resolved = resolve_recipe(recipe, settings, data_file)
     from reconet.engine import check_recipe, run_training
 
     check_recipe(resolved)

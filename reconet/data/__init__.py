@@ -11,17 +11,24 @@ labels.py        from the numbers in masks to labels
 layout.py        find files in the folder of a dataset
 classes.py       class names from text, and colours for classes
 options.py       check the options of one dataset
+dataset_file.py  one file, mine.yaml, that describes your own images
 transforms.py    augment: random scale, mirror and crop
 order.py         which image goes where, as a function of (seed, step)
 loader.py        batches, read and augmented by worker processes
-check.py         look for mistakes in a dataset before a training does
-check_report.py  the result of the check, as text and JSON
+check/           look for mistakes in a dataset before a training does
 parallel.py      one function over many items, in several processes
 """
 
 from reconet.data.dataset import Dataset, DatasetInfo, Sample, evenly_spaced, has_labels
 from reconet.data.entry import DatasetEntry
-from reconet.data.registry import DATASETS, dataset_root, open_dataset, open_split, prepare_dataset
+from reconet.data.registry import (
+    DATASETS,
+    complete_recipe,
+    dataset_root,
+    open_dataset,
+    open_split,
+    prepare_dataset,
+)
 
 __all__ = [
     "DATASETS",
@@ -29,6 +36,7 @@ __all__ = [
     "DatasetEntry",
     "DatasetInfo",
     "Sample",
+    "complete_recipe",
     "dataset_root",
     "evenly_spaced",
     "has_labels",

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from reconet.data.images.read import read_image
+from reconet.data.images.read import read_image, read_upright
 from reconet.errors import DataError
 from reconet.types import IGNORE, Image, Label, Palette
 
@@ -69,6 +69,9 @@ class FileDataset:
     split: str
     pairs: Sequence[Pair]
     read_label: Callable[[Path], Label]
+    upright: bool = False  # turn images as their EXIF orientation says
+    without_mask: tuple[str, ...] = ()  # images of the split that are left out
+    without_image: tuple[str, ...] = ()  # masks that nothing uses
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -79,7 +82,7 @@ class FileDataset:
     def __getitem__(self, index: int) -> Sample:
         """Read a sample. Without a mask all its pixels are void."""
         name, image_path, mask_path = self.pairs[index]
-        image_hwc = read_image(image_path)
+        image_hwc = read_upright(image_path).image_hwc if self.upright else read_image(image_path)
         if mask_path is None:
             return Sample(name, image_hwc, np.full(image_hwc.shape[:2], IGNORE, np.uint8))
         label_hw = self.read_label(mask_path)
@@ -115,6 +118,17 @@ def identify(dataset: Dataset, index: int) -> str:
 def has_labels(dataset: Dataset) -> bool:
     """Return whether there are labels to score against. Opens no files."""
     return not isinstance(dataset, FileDataset) or any(p.mask is not None for p in dataset.pairs)
+
+
+def left_out_note(dataset: Dataset) -> str | None:
+    """Say how many images of a split are not used because they have no mask."""
+    names = dataset.without_mask if isinstance(dataset, FileDataset) else ()
+    if not names:
+        return None
+    return (
+        f"{dataset.split} leaves out {len(names)} of {len(names) + len(dataset)} images, which "
+        f"have no mask, such as {names[0]}."
+    )
 
 
 def sample_evenly(dataset: Dataset, count: int) -> Iterator[Sample]:

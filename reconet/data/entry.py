@@ -13,6 +13,8 @@ from reconet.data.prepare.run import PreparePlan
 from reconet.recipes.schema import Settings
 from reconet.types import Label
 
+Options = Mapping[str, object]  # as in data.options, not checked yet
+
 
 class UsualScores(Protocol):
     """The scores from which a dataset derives its extra ones. All are fractions in [0, 1]."""
@@ -52,6 +54,7 @@ class DatasetEntry:
     info: DatasetInfo
     open: Callable[..., Dataset]  # (root, split), and the options as a third if there are any
     options: type[Settings] | None = None  # checks data.options
+    complete: Callable[[Path, Options], Options] | None = None  # adds options that the root tells
     prepare: Callable[[Path, Path | None], PreparePlan] | None = None  # (root, source)
     converts: str = ""  # what `prepare` makes of which files
     needs_root: bool = True

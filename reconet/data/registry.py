@@ -25,7 +25,7 @@ from reconet.data.sets import (
     voc12,
 )
 from reconet.errors import AbsentError, RecipeError, pick, unknown
-from reconet.recipes.schema import Data
+from reconet.recipes.schema import Data, Recipe, Settings
 from reconet.system.progress import SILENT, Progress
 
 ROOT_VARIABLE = "RECONET_DATA"
@@ -57,10 +57,31 @@ def open_dataset(
         raise unknown(f"split of {name}", split, entry.info.splits)
     place = dataset_root(name, root)
     if entry.options is not None:
-        return entry.open(place, split, read_options(entry.options, options or {}))
+        return entry.open(place, split, dataset_options(name, place, options or {}))
     if options:
         raise unknown("option data.options", min(options), ())
     return entry.open(place, split)
+
+
+def dataset_options(name: str, root: Path, options: Mapping[str, object]) -> Settings:
+    """Return the options of a dataset, completed by what its root tells, and checked."""
+    entry = pick(DATASETS, name, "dataset")
+    if entry.options is None:
+        raise RecipeError(f"{name} has no options.")
+    return read_options(entry.options, entry.complete(root, options) if entry.complete else options)
+
+
+def complete_recipe(recipe: Recipe) -> Recipe:
+    """Write what the dataset's root tells, such as class names, into the options of a recipe.
+
+    The recipe then means the same where these files are not.
+    """
+    data = recipe.data
+    entry = pick(DATASETS, data.name, "dataset")
+    if entry.complete is None:
+        return recipe
+    options = dict(entry.complete(dataset_root(data.name, data.root), data.options))
+    return recipe.model_copy(update={"data": data.model_copy(update={"options": options})})
 
 
 def open_split(data: Data, split: str, root: Path | str | None = None) -> Dataset:

@@ -7,7 +7,7 @@ import torch
 
 from reconet.cache import Store, fit_projection
 from reconet.cache.store import CHECKSUMS
-from reconet.data import open_split
+from reconet.data import complete_recipe, open_split
 from reconet.data.dataset import Dataset
 from reconet.engine.inputs import (
     FeatureRequest,
@@ -68,6 +68,7 @@ def plan_features(
 ) -> FeaturePlan:
     """Find the stores of a training's features. A projection is fitted, if there is one."""
     processes = Processes.single(pick_device(device))
+    recipe = complete_recipe(recipe)
     check_views(recipe)
     train_set = open_split(recipe.data, recipe.data.train_split)
     val_set = open_split(recipe.data, recipe.data.val_split)

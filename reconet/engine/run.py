@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from reconet.data import open_split
-from reconet.data.dataset import share_images
+from reconet.data import complete_recipe, open_split
+from reconet.data.dataset import left_out_note, share_images
 from reconet.engine.checkpoint import LogState, load_last, save_last
 from reconet.engine.events import open_events
 from reconet.engine.inputs import open_inputs
@@ -85,6 +85,7 @@ def run_training(
     # torchrun starts all processes again if one has died. The training then resumes by itself.
     resume = resume or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
     with join_processes(device) as processes, ExitStack() as stack:
+        recipe = complete_recipe(recipe)
         directory = Path(processes.broadcast(str(directory)))
         processes.run_on_first(lambda: stack.enter_context(lock_directory(directory)))
         opened = processes.run_on_first(lambda: open_run(directory, recipe, resume=resume))
@@ -199,6 +200,8 @@ class TrainingRun:
         )
         for line in start_lines(values, start):
             self.progress.note(line)
+        for note in filter(None, map(left_out_note, (self.train_set, self.val_set))):
+            self.progress.note(note)
         if self.seen_in_training:
             self.progress.note(SEEN_IN_TRAINING)
         if start == 0:

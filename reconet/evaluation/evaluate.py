@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from reconet.data import open_split
-from reconet.data.dataset import Dataset, has_labels
+from reconet.data.dataset import Dataset, has_labels, left_out_note
 from reconet.errors import DataError
 from reconet.evaluation.benchmarks import benchmark_scores, named_scores, without_nan
 from reconet.evaluation.confusion import count_confusion
@@ -76,6 +76,8 @@ def evaluate(
         check_classes(network.info.classes, dataset, owner)
         submission = _open_submission(dataset, data.name, submit)
         progress = progress if processes.is_first else SILENT
+        if note := left_out_note(dataset):
+            progress.note(note)
         progress.start(processes.share_of(len(dataset)), "evaluate")
         count_kk = count_confusion(
             network.forward,

@@ -1,13 +1,11 @@
 """reconet data check."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from reconet.cli.arguments import (
-    DatasetArgument,
     DatasetRootOption,
     ImportOption,
     JsonOption,
@@ -15,12 +13,16 @@ from reconet.cli.arguments import (
     WorkersOption,
 )
 from reconet.cli.output import print_result, show_progress
-from reconet.system.readable import counted
 
 if TYPE_CHECKING:
-    from reconet.data.check_report import CheckReport, DataProblem
-    from reconet.data.dataset import Dataset
+    from reconet.recipes.schema import Data
 
+DatasetOrFileArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATASET", help="A name of `reconet data list`, or a file such as mine.yaml."
+    ),
+]
 SplitsOption = Annotated[
     list[str] | None,
     typer.Option("--split", metavar="NAME", help="Only this split. May be repeated."),
@@ -35,7 +37,7 @@ SheetOption = Annotated[
 
 
 def check(
-    dataset: DatasetArgument,
+    dataset: DatasetOrFileArgument,
     root: DatasetRootOption = None,
     settings: SetOption = None,
     split: SplitsOption = None,
@@ -45,73 +47,48 @@ def check(
     as_json: JsonOption = False,
     imports: ImportOption = None,
 ) -> None:
-    """Open every image and mask, and list all mistakes.
+    """Open every image and mask, and list what is wrong with them.
 
-    The exit code is 1 if there are any.
+    Equal mistakes are counted together. Where a setting may mend them, it is printed, with the
+    condition under which it is right. The exit code is 1 if there are problems. Notes are worth
+    a look, but do not change it. docs/data-check.md explains every finding.
 
     \b
     Examples:
       reconet data check scenes --sheet scenes.png
       reconet data check voc12 --root /data/voc
       reconet data check folder --root /data/mine --set 'data.options.classes=["cell","wall"]'
+      reconet data check mine.yaml --sheet mine.png
     """
     from reconet.cli.tables.data import listing_table
-    from reconet.data.check import check_splits
+    from reconet.data.check import check_dataset
     from reconet.data.images.draw import contact_sheet
 
-    splits, absent, broken = _open_splits(dataset, root, settings, split)
+    data = _resolve_data(dataset, root, settings)
     with show_progress("check") as progress:
-        result = check_splits(splits, subset=subset, workers=workers, progress=progress)
-    result = replace(result, problems=(*broken, *result.problems), absent=absent)
+        result, splits = check_dataset(
+            data, split or (), subset=subset, workers=workers, progress=progress
+        )
     if sheet is not None:
         contact_sheet(splits[0], sheet)
-    print_result(result.as_dict(), [listing_table(one) for one in result.listings()], as_json)
-    if not as_json:
-        _print_summary(result, sheet)
+    tables = [listing_table(one) for one in result.listings()]
+    lines = [*result.lines(), *([] if sheet is None else [f"images: {sheet}"])]
+    print_result(result.as_dict(), [*tables, *lines], as_json)
     if not result.ok:
         raise typer.Exit(1)
 
 
-def _print_summary(result: "CheckReport", sheet: Path | None) -> None:
-    for split, reason in result.absent.items():
-        print(f"not there: {split}: {reason}")
-    for proposal in result.proposals:
-        print(proposal)
-    print("nothing is wrong" if result.ok else counted(len(result.problems), "problem"))
-    if sheet is not None:
-        print(f"images: {sheet}")
-
-
-def _open_splits(
-    name: str, root: Path | None, settings: list[str] | None, wanted: list[str] | None
-) -> "tuple[list[Dataset], dict[str, str], list[DataProblem]]":
-    """Open the splits that are wanted, by default all that are there.
-
-    Also return why splits are absent, and problems that concern a split as a whole.
-    """
-    from reconet.data import DATASETS, open_dataset
-    from reconet.data.check import ALL
-    from reconet.data.check_report import DataProblem
-    from reconet.errors import AbsentError, DataError, pick
+def _resolve_data(name: str, root: Path | None, settings: list[str] | None) -> "Data":
+    """Return the dataset of this name or file, with --root and --set applied."""
+    from reconet.data import DATASETS
+    from reconet.data.dataset_file import dataset_settings, is_dataset_file
+    from reconet.errors import pick
     from reconet.recipes import apply_overrides
     from reconet.recipes.schema import Data, Recipe, Train
 
-    kind = pick(DATASETS, name, "dataset")
-    base = Recipe(data=Data(name=name, root=root), train=Train(steps=1))
-    data = apply_overrides(base, settings or []).data
-    if wanted:
-        return [open_dataset(name, split, data.root, data.options) for split in wanted], {}, []
-    found: list[Dataset] = []
-    errors: dict[str, DataError] = {}
-    for split in kind.info.splits:
-        try:
-            found.append(open_dataset(name, split, data.root, data.options))
-        except DataError as error:
-            errors[split] = error
-    if not found:
-        raise next(iter(errors.values()))
-    absent = {split: str(e) for split, e in errors.items() if isinstance(e, AbsentError)}
-    broken = [
-        DataProblem(split=s, name=ALL, text=str(e)) for s, e in errors.items() if s not in absent
-    ]
-    return found, absent, broken
+    described = dataset_settings(Path(name)) if is_dataset_file(name) else []
+    if not described:
+        pick(DATASETS, name, "dataset")
+    base = Recipe(data=Data(name="folder" if described else name), train=Train(steps=1))
+    moved = [] if root is None else [f"data.root={root}"]
+    return apply_overrides(base, [*described, *moved, *(settings or [])]).data

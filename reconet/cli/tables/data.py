@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reconet.cli.tables.table import make_table, make_text_table
-from reconet.data.check_report import Listing
+from reconet.data.check import Listing
 from reconet.data.dataset import DatasetInfo
 
 
@@ -23,5 +23,4 @@ def dataset_tables(infos: Mapping[str, DatasetInfo]) -> list[Table | Text]:
 
 
 def listing_table(listing: Listing) -> Table:
-    make = make_text_table if listing.title == "Problems" else make_table
-    return make(listing.title, listing.columns, listing.rows)
+    return make_table(listing.title, listing.columns, listing.rows)

@@ -68,6 +68,10 @@ class TooManyPixelsError(DataError):
     """An image has more pixels than the reader allows, whatever the size of its file."""
 
 
+class ColourMaskError(DataError):
+    """A mask holds colours, not class numbers."""
+
+
 @cache
 def optional_formats() -> dict[str, str]:
     """Return the formats beside FORMATS that can be read here, by suffix."""
@@ -92,6 +96,13 @@ def read_image(path: Path) -> Image:
             return image_hwc
     with _unpacked(data, path) as image:
         return _decode(path, data, image)
+
+
+def read_with_orientation(path: Path) -> tuple[Image, int]:
+    """Read an image as `read_image` does, and the EXIF orientation that it has (1 to 8)."""
+    data = _read(path)
+    with _unpacked(data, path) as image:
+        return _decode(path, data, image), _orientation(data, image)
 
 
 def read_upright(path: Path) -> Upright:
@@ -133,7 +144,7 @@ def read_mask(path: Path) -> Label:
             return np.array(image).astype(np.uint8, copy=False)
         if image.mode.startswith("I"):
             return _narrow(path, np.asarray(image))
-        raise DataError(
+        raise ColourMaskError(
             f"{path} is an image of mode {image.mode}, not a mask of class numbers; save it as an "
             "index or palette PNG, or read it with dataset `folder` and its option `colours`."
         )

@@ -5,6 +5,7 @@ The lists of the splits are written last, by `finish`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from os import cpu_count
 from pathlib import Path
@@ -53,8 +54,9 @@ def run_plan(
     progress.start(len(plan.jobs), "prepare")
     progress.advance(skipped)
     workers = min(cpu_count() or 1, len(todo)) if workers is None else workers
-    for _ in map_in_processes(plan.work, todo, workers):
-        progress.advance()
+    with closing(map_in_processes(plan.work, todo, workers)) as results:
+        for _ in results:
+            progress.advance()
     return Prepared(done=len(todo), skipped=skipped, counts=plan.finish())
 
 

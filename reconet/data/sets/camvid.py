@@ -1,5 +1,6 @@
 """CamVid in the small version with 11 classes: 480 x 360 frames of five drives."""
 
+from contextlib import suppress
 from pathlib import Path
 
 from reconet.data.classes import colour_map
@@ -7,6 +8,7 @@ from reconet.data.dataset import DatasetInfo, FileDataset, Pair
 from reconet.data.entry import DatasetEntry
 from reconet.data.labels import LabelReader, in_order
 from reconet.data.layout import files_in, find_root, need_folder
+from reconet.errors import DataError
 
 CLASSES = (
     *("sky", "building", "pole", "road", "pavement", "tree"),
@@ -20,9 +22,9 @@ read_label = LabelReader(in_order(len(CLASSES), void=(VOID,)))
 
 def open_camvid(root: Path, split: str) -> FileDataset:
     folders = FOLDERS[split]
-    expected = [name for folder in folders for name in (folder, f"{folder}annot")]
-    home = find_root(root, CAMVID.info.title, expected, ("CamVid",))
+    home = _home(root)
     for folder in folders:
+        need_folder(home / folder)
         need_folder(home / f"{folder}annot")
     pairs = [
         Pair(image.stem, image, home / f"{folder}annot" / image.name)
@@ -30,6 +32,14 @@ def open_camvid(root: Path, split: str) -> FileDataset:
         for image in files_in(home / folder, [".png"])
     ]
     return FileDataset(info=CAMVID.info, split=split, pairs=pairs, read_label=read_label)
+
+
+def _home(root: Path) -> Path:
+    """Find the folder that has some split. Not everybody has all of them."""
+    for split in ("val", "test"):
+        with suppress(DataError):
+            return find_root(root, CAMVID.info.title, (split, f"{split}annot"), ("CamVid",))
+    return find_root(root, CAMVID.info.title, ("train", "trainannot"), ("CamVid",))
 
 
 CAMVID = DatasetEntry(

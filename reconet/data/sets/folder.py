@@ -9,7 +9,9 @@ Which images are train, and which val?
    under images, with or without its suffix), they decide.
 3. Otherwise the fraction `val_fraction` of all images is val. A hash of the name decides which,
    so it is the same on every machine.
-A split `test` exists in cases 1 and 2 only, and needs no masks.
+The option `splits` names other folders or lists, such as {"train": "training", "val": "v.txt"}.
+A split `test` exists in cases 1 and 2 only, and needs no masks. Images of other splits that have
+no mask are left out.
 
 Instead of two folders, `pairs` names a text file with an image and a mask on each line, relative
 to the root, separated by a tab (or by a space, where names have none). If its name contains
@@ -17,6 +19,7 @@ to the root, separated by a tab (or by a space, where names have none). If its n
 
 What do the numbers in the masks mean? By default number i is class i, and 255 is void. With
 `label_map` only the numbers in it are legal. With `colours` masks are read as RGB colours.
+Without `classes`, a file labelmap.txt or classes.txt in the root names them (folder_classes.py).
 """
 
 import os
@@ -24,55 +27,124 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
+from typing import NamedTuple
 from unicodedata import normalize
 
 from reconet.data.dataset import DatasetInfo, FileDataset, Pair
 from reconet.data.entry import DatasetEntry
 from reconet.data.layout import IMAGES, contents, find_root, has_suffix, need_folder, read_lines
-from reconet.data.sets.folder_masks import FolderOptions, mask_reader, palette_of
-from reconet.errors import AbsentError, DataError
+from reconet.data.sets.folder_classes import with_classes_of_root
+from reconet.data.sets.folder_masks import JPEG, FolderOptions, mask_reader, palette_of
+from reconet.errors import AbsentError, DataError, unknown
 
 SPLITS = ("train", "val", "test")
 MASKS = (".png", ".bmp", ".tif", ".tiff", ".gif", ".webp")
 
 
+class Found(NamedTuple):
+    """The files of a split, and those that have no partner."""
+
+    pairs: list[Pair]
+    without_mask: tuple[str, ...] = ()
+    without_image: tuple[str, ...] = ()
+
+
+class Place(NamedTuple):
+    """Where the images of a split are told: by a folder, a list, or neither."""
+
+    folder: str = ""
+    names: Path | None = None
+
+
 def open_folder(root: Path, split: str, options: FolderOptions) -> FileDataset:
+    if split not in SPLITS and split not in (options.splits or ()):
+        raise unknown("split of folder", split, [*SPLITS, *(options.splits or ())])
     if options.pairs:
-        pairs = _from_file(root, split, options.pairs, options.val_fraction)
+        found = Found(_from_file(root, split, options.pairs, options.val_fraction))
     else:
-        pairs = _from_folders(root, split, options)
-    info = replace(FOLDER.info, classes=options.classes, palette=palette_of(options))
-    return FileDataset(info=info, split=split, pairs=pairs, read_label=mask_reader(options))
+        found = _from_folders(root, split, options)
+    info = replace(
+        FOLDER.info,
+        classes=options.classes,
+        palette=palette_of(options),
+        title=options.title or FOLDER.info.title,
+    )
+    return FileDataset(
+        info=info,
+        split=split,
+        pairs=found.pairs,
+        read_label=mask_reader(options),
+        upright=options.upright,
+        without_mask=found.without_mask,
+        without_image=found.without_image,
+    )
 
 
-def _from_folders(root: Path, split: str, options: FolderOptions) -> list[Pair]:
+def _from_folders(root: Path, split: str, options: FolderOptions) -> Found:
     home = find_root(root, FOLDER.info.title, (options.images,))
-    images, masks = need_folder(home / options.images), home / options.masks
-    folders = [name for name in SPLITS if (images / name).is_dir()]
-    lists = [name for name in SPLITS if (home / f"{name}.txt").is_file()]
-    if folders:
-        _check_has(split, folders, f"{images} has the folders")
-        images, masks = images / split, masks / split
-    elif lists:
-        _check_has(split, lists, f"{home} has lists for")
-    elif split == "test":
-        raise AbsentError(f"no test images: expected {images / 'test'} or {home / 'test.txt'}.")
-
+    place = _place_of(split, home, options)
+    images = need_folder(home / options.images / place.folder)
+    masks = home / options.masks / place.folder
     found = _by_name(images, IMAGES)
     names: Sequence[str] = sorted(found)
-    if lists and not folders:
-        names = [_name(line) for line in read_lines(home / f"{split}.txt")]
-        _check_all(names, found, f"images of {split}.txt are not in {images}")
-    elif not folders:
+    if place.names is not None:
+        names = [_name(line) for line in read_lines(place.names)]
+        _check_all(names, found, f"images of {place.names.name} are not in {images}")
+    elif not place.folder:
         names = images_of(split, names, options.val_fraction)
     if split == "test":
-        return [Pair(name, found[name], None) for name in names]
-    mask_of = _by_name(need_folder(masks), MASKS)
-    wanted = [name + options.mask_suffix for name in names]
-    _check_all(wanted, mask_of, f"masks are not in {masks}")
-    return [
-        Pair(name, found[name], mask_of[mask]) for name, mask in zip(names, wanted, strict=True)
+        return Found([Pair(name, found[name], None) for name in names])
+    if place.folder and masks.parent.is_dir() and not masks.is_dir():
+        raise DataError(f"{images} has images, but there is no folder {masks}.")
+    mask_of = _by_name(need_folder(masks), MASKS, second_choice=JPEG)
+    pairs = [
+        Pair(name, found[name], mask_of[name + options.mask_suffix])
+        for name in names
+        if name + options.mask_suffix in mask_of
     ]
+    if not pairs:
+        raise _nothing_pairs(names, mask_of, masks, options.mask_suffix)
+    paired = {pair.name for pair in pairs}
+    used = {name + options.mask_suffix for name in found}
+    return Found(
+        pairs,
+        without_mask=tuple(name for name in names if name not in paired),
+        without_image=tuple(name for name in mask_of if name not in used),
+    )
+
+
+def _place_of(split: str, home: Path, options: FolderOptions) -> Place:
+    """Find out which folder or list tells the images of a split."""
+    images = home / options.images
+    if options.splits:
+        _check_has(split, list(options.splits), "data.options.splits has")
+        place = options.splits[split]
+        return Place(names=home / place) if place.endswith(".txt") else Place(folder=place)
+    folders = [name for name in SPLITS if (images / name).is_dir()]
+    if folders:
+        _check_has(split, folders, f"{images} has the folders")
+        return Place(folder=split)
+    lists = [name for name in SPLITS if (home / f"{name}.txt").is_file()]
+    if lists:
+        _check_has(split, lists, f"{home} has lists for")
+        return Place(names=home / f"{split}.txt")
+    if split == "test":
+        raise AbsentError(f"no test images: expected {images / 'test'} or {home / 'test.txt'}.")
+    return Place()
+
+
+def _nothing_pairs(
+    names: Sequence[str], mask_of: Mapping[str, Path], masks: Path, suffix: str
+) -> DataError:
+    """Return the error for images of which none has a mask, with what the names show."""
+    one, other = min(names), min(mask_of)
+    longer = [mask.removeprefix(one) for mask in mask_of if mask.startswith(one)]
+    fits = [end for end in longer if end != suffix and all(name + end in mask_of for name in names)]
+    hint = f" Try --set data.options.mask_suffix={fits[0]}." if fits else ""
+    return DataError(
+        f"none of {len(names)} images has a mask in {masks}: for {one} expected {one}{suffix}, "
+        f"found {other}.{hint}"
+    )
 
 
 def _from_file(root: Path, split: str, file: str, val_fraction: float) -> list[Pair]:
@@ -102,8 +174,13 @@ def images_of(split: str, names: Sequence[str], val_fraction: float) -> list[str
     return [name for name in names if (name in val) == (split == "val")]
 
 
-def _by_name(folder: Path, suffixes: Sequence[str]) -> dict[str, Path]:
-    """Find the files under a folder, by name. Names must differ in more than the suffix."""
+def _by_name(
+    folder: Path, suffixes: Sequence[str], second_choice: Sequence[str] = ()
+) -> dict[str, Path]:
+    """Find the files under a folder, by name. Names must differ in more than the suffix.
+
+    Files with a suffix of `second_choice` count where there is no other of their name.
+    """
     found: dict[str, Path] = {}
     for path in sorted(folder.rglob("*")):
         if has_suffix(path, suffixes):
@@ -111,6 +188,9 @@ def _by_name(folder: Path, suffixes: Sequence[str]) -> dict[str, Path]:
             if name in found:
                 raise DataError(f"{found[name]} and {path.name} have the same name.")
             found[name] = path
+    for path in sorted(folder.rglob("*")) if second_choice else ():
+        if has_suffix(path, second_choice):
+            found.setdefault(_name(path.relative_to(folder).as_posix()), path)
     if not found:
         kinds = ", ".join(suffixes)
         raise DataError(f"no {kinds} files in {folder}; found {contents(folder)}.")
@@ -126,7 +206,7 @@ def _name(file: str) -> str:
 
 def _check_has(split: str, found: Sequence[str], where: str) -> None:
     if split not in found:
-        raise DataError(f"no images for the split {split}: {where} {', '.join(found)}.")
+        raise AbsentError(f"no images for the split {split}: {where} {', '.join(found)}.")
 
 
 def _check_all(names: Sequence[str], found: Mapping[str, Path], what: str) -> None:
@@ -157,5 +237,7 @@ FOLDER = DatasetEntry(
     ),
     open=open_folder,
     options=FolderOptions,
+    complete=with_classes_of_root,
+    own_lists=True,  # by the option `splits`
     terms="images of who trained it, under terms that are theirs to state",
 )

@@ -1,14 +1,15 @@
 """Options of the dataset `folder`, and what they say about the numbers or colours in masks."""
 
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from reconet.data.classes import colour_map
+from reconet.data.classes import distinct_colours
 from reconet.data.images.read import read_image
 from reconet.data.labels import MAX_CLASSES, LabelReader, in_order, label_table
 from reconet.errors import DataError
@@ -17,6 +18,28 @@ from reconet.system.readable import counted
 from reconet.types import IGNORE, Colour, Label
 
 Byte = Annotated[int, Field(ge=0, le=255)]
+ALIKE = 12  # sum of the differences in red, green and blue below which colours look alike
+JPEG = (".jpg", ".jpeg")
+
+
+def _expand_ranges(label_map: Any) -> Any:
+    """Replace a key such as "0-127" by all of its numbers."""
+    if not isinstance(label_map, dict):
+        return label_map
+    expanded: dict[Any, Any] = {}
+    for key, meaning in label_map.items():
+        first, _, last = str(key).partition("-")
+        keys: list[Any] = [key]
+        if first.strip().isdecimal() and (last or first).strip().isdecimal():
+            low, high = int(first), int(last or first)
+            if not 0 <= low <= high <= 255:
+                raise ValueError(f"{key!r} is not a number or a range within 0-255")
+            keys = list(range(low, high + 1))
+        for number in keys:
+            if number in expanded:
+                raise ValueError(f"the number {number} has two meanings")
+            expanded[number] = meaning
+    return expanded
 
 
 class FolderOptions(Settings):
@@ -34,10 +57,18 @@ class FolderOptions(Settings):
     """text file of pairs, instead of the two folders"""
     ignore: Byte | tuple[Byte, ...] = IGNORE
     """number, or numbers, in the masks that mean "not labelled" """
-    label_map: dict[Byte, Byte | str] | None = None
-    """what each number in the masks means: a class by number or name, 255 or "ignore" """
+    label_map: Annotated[dict[Byte, Byte | str], BeforeValidator(_expand_ranges)] | None = None
+    """what each number in the masks, or a range such as 0-127, means: a class, 255 or "ignore" """
     colours: dict[str, tuple[Byte, Byte, Byte]] | None = None
     """for RGB masks: the colour of each class by name, and of "ignore" """
+    palette: dict[str, tuple[Byte, Byte, Byte]] | None = None
+    """colours to draw classes in, by name; they say nothing about the masks"""
+    splits: dict[str, str] | None = None
+    """for each split, a list of names (a .txt file in the root) or a folder in both folders"""
+    upright: bool = False
+    """turn images as their EXIF orientation says; for masks that were drawn on turned images"""
+    title: str = ""
+    """what to call the dataset"""
     val_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1
     """fraction of the images that is val, where no folders or lists decide"""
 
@@ -51,6 +82,9 @@ class FolderOptions(Settings):
             raise ValueError('classes must be different names, and none of them "ignore"')
         for meaning in [*(self.colours or ()), *(self.label_map or {}).values()]:
             self.label_of(meaning)
+        for name in self.palette or ():
+            if name not in self.classes:
+                raise ValueError(f"palette has {name!r}, which is no class")
         return self
 
     @model_validator(mode="after")
@@ -82,6 +116,25 @@ class FolderOptions(Settings):
         raise ValueError(f"{meaning!r} is neither a class nor 'ignore'")
 
 
+def read_colours(path: Path) -> NDArray[np.int32]:
+    """Read a mask as colours, 0xRRGGBB."""
+    if path.suffix.lower() in JPEG:
+        raise DataError(f"{path} is a JPEG, which blurs labels; save masks as PNG.")
+    red_hw, green_hw, blue_hw = np.moveaxis(read_image(path).astype(np.int32), 2, 0)
+    code_hw: NDArray[np.int32] = red_hw << 16 | green_hw << 8 | blue_hw
+    return code_hw
+
+
+def colour_of(code: int) -> Colour:
+    """Return red, green and blue of 0xRRGGBB."""
+    return code >> 16, code >> 8 & 255, code & 255
+
+
+def code_of(colour: Colour) -> int:
+    """Return a colour as 0xRRGGBB."""
+    return colour[0] << 16 | colour[1] << 8 | colour[2]
+
+
 @dataclass(frozen=True, eq=False)
 class ColourReader:
     """Reads RGB masks by the colours of their classes."""
@@ -90,18 +143,16 @@ class ColourReader:
     label_n: NDArray[np.uint8]
 
     def __call__(self, path: Path) -> Label:
-        red_hw, green_hw, blue_hw = np.moveaxis(read_image(path).astype(np.int32), 2, 0)
-        code_hw = red_hw << 16 | green_hw << 8 | blue_hw
+        code_hw = read_colours(path)
         place_hw = np.searchsorted(self.code_n, code_hw).clip(max=len(self.code_n) - 1)
         strange_hw = self.code_n[place_hw] != code_hw
         if strange_hw.any():
             codes, pixels = np.unique(code_hw[strange_hw], return_counts=True)
-            code = int(codes[pixels.argmax()])
+            colour = colour_of(int(codes[pixels.argmax()]))
             more = f" and {counted(len(codes) - 1, 'other colour')}" if len(codes) > 1 else ""
             raise DataError(
-                f"{path} holds the colour {(code >> 16, code >> 8 & 255, code & 255)} in "
-                f"{counted(int(pixels.max()), 'pixel')}{more}; data.options.colours has no such "
-                "colour."
+                f"{path} holds the colour {colour} in {counted(int(pixels.max()), 'pixel')}{more}; "
+                "data.options.colours has no such colour."
             )
         return np.asarray(self.label_n.take(place_hw), np.uint8)
 
@@ -110,8 +161,7 @@ def mask_reader(options: FolderOptions) -> LabelReader | ColourReader:
     """Return the function that reads masks with these options."""
     if options.colours is not None:
         labels = {
-            red << 16 | green << 8 | blue: options.label_of(name)
-            for name, (red, green, blue) in options.colours.items()
+            code_of(colour): options.label_of(name) for name, colour in options.colours.items()
         }
         codes = sorted(labels)
         label_n = np.array([labels[code] for code in codes], np.uint8)
@@ -123,7 +173,22 @@ def mask_reader(options: FolderOptions) -> LabelReader | ColourReader:
 
 
 def palette_of(options: FolderOptions) -> tuple[Colour, ...]:
-    """Return the colours of the masks, or of the colour map. Only a background is black."""
+    """Return the colours to draw in: own ones, those of the masks, or ones that look different.
+
+    Colours of masks that look alike, such as (0, 0, 0) and (1, 1, 1), are not used.
+    """
+    chosen = distinct_colours(len(options.classes))
+    if options.classes[0] == "background":
+        chosen = ((0, 0, 0), *chosen[:-1])
     if options.colours is not None:
-        return tuple(options.colours[name] for name in options.classes)
-    return colour_map(len(options.classes), first=int(options.classes[0] != "background"))
+        in_masks = tuple(options.colours[name] for name in options.classes)
+        chosen = chosen if _look_alike(in_masks) else in_masks
+    own = options.palette or {}
+    return tuple(own.get(name, chosen[i]) for i, name in enumerate(options.classes))
+
+
+def _look_alike(colours: tuple[Colour, ...]) -> bool:
+    return any(
+        sum(abs(a - b) for a, b in zip(one, other, strict=True)) < ALIKE
+        for one, other in combinations(colours, 2)
+    )

@@ -1,0 +1,213 @@
+"""The result of a check: findings, as values, as JSON, as lines and tables of plain text."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, NamedTuple
+
+Level = Literal["problem", "note"]
+EXAMPLES = 3  # names that a finding shows
+MOST_ROWS = 16  # of the table of values
+
+# A finding is a problem if training or scores would be wrong, else a note. docs/data-check.md
+# explains each kind.
+KINDS = {
+    "split": "a split cannot be opened",
+    "count": "more or fewer images than officially",
+    "unreadable-image": "an image that cannot be read",
+    "unreadable-mask": "a mask that cannot be read",
+    "missing-image": "an image that is not there",
+    "missing-mask": "an image without a mask",
+    "missing-partner": "a mask without an image",
+    "size": "a mask of another size than its image",
+    "exif": "an image that its EXIF orientation turns, and its mask is drawn on the turned one",
+    "exif-unclear": "an image that its EXIF orientation turns, and sizes tell nothing",
+    "name-twice": "one name for several images of a split",
+    "leak": "one image in two splits that must not share any",
+    "duplicate": "one image several times in a split",
+    "duplicate-mask": "one image several times, with different masks",
+    "colours-unread": "masks of colours, where class numbers are expected",
+    "colours-unknown": "colours that no class has",
+    "label-outside": "labels that no class has",
+    "label-void": "classes whose number means void",
+    "all-void": "masks without a labelled pixel",
+    "class-empty": "a class without pixels",
+    "class-absent": "a class without pixels in one split",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """A setting that would mend a finding, if a condition holds that only a person knows."""
+
+    condition: str  # as in "if 0 is void"
+    option: str  # of data.options
+    value: object
+    unfinished: bool = False  # the person has to fill in names
+
+    @property
+    def setting(self) -> str:
+        value = self.value if isinstance(self.value, str) else json.dumps(self.value)
+        return f"data.options.{self.option}={value}"
+
+    def __str__(self) -> str:
+        quoted = self.setting.replace("'", "'\\''")
+        return f"{self.condition}: --set '{quoted}'"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Something in a dataset that is wrong, or that a person should look at."""
+
+    kind: str  # of KINDS
+    text: str
+    level: Level = "problem"
+    count: int = 1  # images, masks or classes that it concerns
+    splits: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()  # names of some of them
+    proposals: tuple[Proposal, ...] = ()
+
+    def lines(self) -> list[str]:
+        """Return the finding for a person, with its proposals below it."""
+        where = f"{', '.join(self.splits)}: " if self.splits else ""
+        names = ", ".join(self.examples[:EXAMPLES])
+        more = ", ..." if self.count > len(self.examples[:EXAMPLES]) else ""
+        such = f" ({names}{more})" if names else ""
+        return [f"{where}{self.text}{such}", *(f"  {proposal}" for proposal in self.proposals)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeenValue:
+    """A number or a colour in masks."""
+
+    value: int | tuple[int, int, int]
+    means: str  # a class, "void", or "" for nothing
+    pixels: int
+    share: float
+    masks: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitReport:
+    """What a check counted in one split."""
+
+    split: str
+    images: int
+    official: int | None
+    labelled: int  # images with at least one labelled pixel
+    broken: int
+    void_pixels: int
+    pixels_k: tuple[int, ...]
+    images_k: tuple[int, ...]
+
+
+class Listing(NamedTuple):
+    """A table of plain text."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckReport:
+    """The result of a check of some splits of one dataset."""
+
+    dataset: str
+    classes: tuple[str, ...]
+    splits: tuple[SplitReport, ...]
+    findings: tuple[Finding, ...]
+    seen: tuple[SeenValue, ...] = ()
+    absent: Mapping[str, str] = field(default_factory=dict)  # a split that is not there -> why
+
+    @property
+    def problems(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.level == "problem")
+
+    @property
+    def notes(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.level == "note")
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        values = {"ok": self.ok, **asdict(self)}
+        for finding, plain in zip(self.findings, values["findings"], strict=True):
+            plain["proposals"] = [
+                {"condition": one.condition, "setting": one.setting, "unfinished": one.unfinished}
+                for one in finding.proposals
+            ]
+        return values
+
+    def listings(self) -> list[Listing]:
+        """Return the report as tables: splits, classes, and values if they are in question."""
+        tables = [self._split_listing(), self._class_listing()]
+        about_values = ("label-outside", "label-void", "colours-unread", "colours-unknown")
+        if self.seen and any(finding.kind in about_values for finding in self.findings):
+            tables.append(self._value_listing())
+        return tables
+
+    def lines(self) -> list[str]:
+        """Return the findings, and a last line that sums them up."""
+        lines = [f"not there: {split}: {reason}" for split, reason in self.absent.items()]
+        for title, some in (("problem", self.problems), ("note", self.notes)):
+            for finding in some:
+                first, *rest = finding.lines()
+                lines += [f"{title}: {first}", *rest]
+        return [*lines, self.summary()]
+
+    def summary(self) -> str:
+        if not self.findings:
+            return "nothing is wrong"
+        parts = [
+            f"{len(some)} {name}{'' if len(some) == 1 else 's'}"
+            for name, some in (("problem", self.problems), ("note", self.notes))
+            if some
+        ]
+        return ", ".join(parts if self.problems else ["no problems", *parts])
+
+    def _split_listing(self) -> Listing:
+        columns = ("split", "images", "official", "labelled", "broken", "void")
+        rows = [
+            (
+                one.split,
+                f"{one.images:,}",
+                "-" if one.official is None else f"{one.official:,}",
+                f"{one.labelled:,}",
+                f"{one.broken:,}",
+                _percent(one.void_pixels, one.void_pixels + sum(one.pixels_k)),
+            )
+            for one in self.splits
+        ]
+        return Listing(self.dataset, columns, rows)
+
+    def _class_listing(self) -> Listing:
+        columns = ["class"]
+        for one in self.splits:
+            columns += [f"{one.split}: images", "pixels"]
+        rows = []
+        for index, name in enumerate(self.classes):
+            row = [f"{index} {name}"]
+            for one in self.splits:
+                share = _percent(one.pixels_k[index], sum(one.pixels_k))
+                row += [f"{one.images_k[index]:,}", share]
+            rows.append(tuple(row))
+        return Listing("Classes", tuple(columns), rows)
+
+    def _value_listing(self) -> Listing:
+        rows = [
+            (str(one.value), one.means or "?", f"{100 * one.share:.2f} %", f"{one.masks:,}")
+            for one in self.seen[:MOST_ROWS]
+        ]
+        rest = self.seen[MOST_ROWS:]
+        if rest:
+            share = sum(one.share for one in rest)
+            rows.append((f"{len(rest)} others", "", f"{100 * share:.2f} %", ""))
+        return Listing("Values in masks", ("value", "means", "pixels", "masks"), rows)
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.2f} %" if whole else "-"
