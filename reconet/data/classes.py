@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 from reconet.types import Colour
 
 STEPS = range(0, 241, 40)  # of red, green and blue, from which distinct colours are taken
+SRGB_TO_XYZ = np.array(
+    [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+)
 AVOIDED = ((0, 0, 0), (255, 255, 255), (224, 224, 192))  # background, paper, void in drawings
 
 
@@ -44,24 +47,23 @@ def distinct_colours(count: int) -> tuple[Colour, ...]:
     """
     grid_n3 = np.stack(np.meshgrid(STEPS, STEPS, STEPS, indexing="ij"), -1).reshape(-1, 3)
     colour_n3 = np.concatenate([np.array(AVOIDED), grid_n3])
-    distance_n = np.full(len(colour_n3), np.iinfo(np.int64).max)
+    lab_n3 = _as_seen(colour_n3)
+    distance_n = np.full(len(colour_n3), np.inf)
     chosen: list[Colour] = []
     for step in range(len(AVOIDED) + count):
         index = step if step < len(AVOIDED) else int(distance_n.argmax())
         red, green, blue = colour_n3[index].tolist()
         chosen.append((red, green, blue))
-        distance_n = np.minimum(distance_n, _seen_distance(colour_n3, colour_n3[index]))
+        # Rounded, so that machines that differ in the last bit choose the same colours.
+        nearer_n = np.linalg.norm(lab_n3 - lab_n3[index], axis=1).round(2)
+        distance_n = np.minimum(distance_n, nearer_n)
     return tuple(chosen[len(AVOIDED) :])
 
 
-def _seen_distance(colour_n3: NDArray[np.int64], colour_3: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Weigh the squared differences as the eye does: green most, red more than blue in reds.
-
-    In whole numbers, so that it is the same on every machine.
-    """
-    red_n = (colour_n3[:, 0] + colour_3[0]) // 2
-    red2_n, green2_n, blue2_n = ((colour_n3 - colour_3) ** 2).T
-    distance_n: NDArray[np.int64] = (
-        (512 + red_n) * red2_n + 1024 * green2_n + (767 - red_n) * blue2_n
-    )
-    return distance_n
+def _as_seen(colour_n3: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Convert sRGB to CIE Lab, where distances are about as large as they look."""
+    share_n3 = colour_n3 / 255
+    linear_n3 = np.where(share_n3 > 0.04045, ((share_n3 + 0.055) / 1.055) ** 2.4, share_n3 / 12.92)
+    xyz_n3 = linear_n3 @ SRGB_TO_XYZ.T / SRGB_TO_XYZ.sum(1)
+    x_n, y_n, z_n = np.where(xyz_n3 > 0.008856, np.cbrt(xyz_n3), 7.787 * xyz_n3 + 16 / 116).T
+    return np.stack([116 * y_n - 16, 500 * (x_n - y_n), 200 * (y_n - z_n)], 1)

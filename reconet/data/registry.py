@@ -53,8 +53,10 @@ def open_dataset(
 ) -> Dataset:
     """Open one split of a dataset, e.g. open_dataset("voc12", "val", "/data/voc")."""
     entry = pick(DATASETS, name, "dataset")
-    if split not in entry.info.splits and not entry.own_lists:
-        raise unknown(f"split of {name}", split, entry.info.splits)
+    own = (options or {}).get("splits")  # users may name splits of their own by an option
+    known = [*entry.info.splits, *(own if isinstance(own, Mapping) else ())]
+    if split not in known and not entry.own_lists:
+        raise unknown(f"split of {name}", split, known)
     place = dataset_root(name, root)
     if entry.options is not None:
         return entry.open(place, split, dataset_options(name, place, options or {}))

@@ -11,7 +11,9 @@ from rich.console import Console
 from reconet.cli import main
 from reconet.data import DATASETS
 from tests.cli.run import run
+from tests.data.check.folders import Folder, noise, several
 from tests.data.trees import TREES, make_tree
+from tests.launch import TINY_NETWORK
 
 FOLDER = ["--set", 'data.options.classes=["ground","tree","roof"]']
 
@@ -68,7 +70,7 @@ def test_check_of_a_good_part_of_a_dataset_finds_nothing(
     assert "officially 1464" in out
 
 
-def test_check_names_file_value_and_pixels_of_every_mistake(
+def test_check_names_file_and_value_of_every_mistake(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_tree("voc12", tmp_path)
@@ -81,10 +83,10 @@ def test_check_names_file_value_and_pixels_of_every_mistake(
     arguments = ["data", "check", "voc12", "--root", str(tmp_path), "--subset", "--json"]
     code, out, _ = run(capsys, *arguments, "--workers", "0", "--split", "train")
     assert code == 1
-    problems = {p["name"]: p for p in json.loads(out)["problems"]}
-    assert problems[labels[0].stem]["values"] == {"37": 10}
-    assert str(labels[0]) in problems[labels[0].stem]["text"]
-    assert str(image) in problems[labels[1].stem]["text"]
+    findings = {finding["kind"]: finding for finding in json.loads(out)["findings"]}
+    assert findings["label-outside"]["examples"] == [labels[0].stem]
+    assert "37 (" in findings["label-outside"]["text"]
+    assert findings["unreadable-image"]["examples"] == [labels[1].stem]
 
 
 def test_check_proposes_a_label_map_for_masks_of_0_and_255(
@@ -93,7 +95,7 @@ def test_check_proposes_a_label_map_for_masks_of_0_and_255(
     for name in "abcd":
         (tmp_path / "images").mkdir(exist_ok=True)
         (tmp_path / "masks").mkdir(exist_ok=True)
-        Image.fromarray(np.full((8, 9, 3), 90, np.uint8)).save(tmp_path / "images" / f"{name}.jpg")
+        Image.fromarray(noise(name, 8, 9)).save(tmp_path / "images" / f"{name}.png")
         mask_hw = np.zeros((8, 9), np.uint8)
         mask_hw[:4] = 255
         Image.fromarray(mask_hw).save(tmp_path / "masks" / f"{name}.png")
@@ -101,6 +103,7 @@ def test_check_proposes_a_label_map_for_masks_of_0_and_255(
     arguments = ["data", "check", "folder", "--root", str(tmp_path), "--workers", "0", *classes]
     code, out, _ = run(capsys, *arguments)
     assert code == 1
+    assert "if 255 means cell" in out
     proposal = out[out.index("data.options.label_map") :].split("'")[0]
     code, out, _ = run(capsys, *arguments, "--set", proposal)
     assert (code, "nothing is wrong" in out) == (0, True)
@@ -170,5 +173,49 @@ def test_a_split_that_leaks_is_a_problem_and_one_that_is_not_there_is_a_line(
     code = main(["data", "check", "voc12", f"--root={tmp_path}", "--subset", "--json"])
     result = json.loads(capsys.readouterr().out)
     assert code == 1
-    assert [p["split"] for p in result["problems"] if leaked in p["text"]] == ["trainaug"]
+    broken = [finding for finding in result["findings"] if finding["kind"] == "split"]
+    assert [finding["splits"] for finding in broken if leaked in finding["text"]] == [["trainaug"]]
     assert list(result["absent"]) == ["test"]
+
+
+def test_one_file_is_checked_trained_and_evaluated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Folder(tmp_path / "pictures").add_all(several((0, 1, 2)))
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("root: pictures\nclasses: [ground, tree, roof]\nval_fraction: 0.5\n")
+    (tmp_path / "pictures/masks/a.png").unlink()
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run(capsys, "data", "check", "mine.yaml", "--workers=0", "--subset")
+    assert (code, "1 image without a mask" in out) == (0, True)
+    code, out, _ = run(capsys, "show", "folder/reconet", "--data", "mine.yaml", "--json")
+    assert json.loads(out)["data"]["root"] == str(tmp_path / "pictures")
+    code, _, err = run(
+        capsys, "train", "folder/reconet", "--data=mine.yaml", "--out=runs/mine", *TINY_NETWORK
+    )
+    assert code == 0, err
+    assert "train leaves out 1 of 4 images, which have no mask, such as a." in err
+    mine.rename(tmp_path / "other.yaml")
+    (tmp_path / "other.yaml").write_text("root: pictures\nclasses: [ground, tree, roof]\n")
+    code, out, err = run(
+        capsys, "evaluate", "runs/mine", "--data=other.yaml", "--json", "--device=cpu"
+    )
+    assert code == 0, err
+    assert json.loads(out)["images"] == 1
+    code, _, err = run(capsys, "evaluate", "runs/mine", "--data=mine.yaml", "--device=cpu")
+    assert (code, err.count("\n"), "mine.yaml" in err) == (2, 1, True)
+
+
+def test_a_missing_split_of_camvid_is_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_tree("camvid", tmp_path)
+    for path in [*tmp_path.glob("test/*"), *tmp_path.glob("testannot/*")]:
+        path.unlink()
+    for name in ("test", "testannot"):
+        (tmp_path / name).rmdir()
+    arguments = ["data", "check", "camvid", f"--root={tmp_path}", "--subset", "--workers=0"]
+    code, out, _ = run(capsys, *arguments)
+    assert (code, "not there: test" in out, "nothing is wrong" in out) == (0, True, True)
+    code, _, err = run(capsys, *arguments, "--split=test")
+    assert (code, "expected the folder" in err) == (2, True)

@@ -1,6 +1,13 @@
 """Names of classes and their colours."""
 
-from reconet.data.classes import class_names, colour_map
+from itertools import combinations
+
+import cv2
+import numpy as np
+import pytest
+
+from reconet.data.classes import AVOIDED, class_names, colour_map, distinct_colours
+from reconet.types import Colour
 
 
 def test_names_are_split_at_commas_whatever_the_line_breaks() -> None:
@@ -16,3 +23,22 @@ def test_colours_are_those_of_the_devkit_of_voc() -> None:
     assert {number: colours[number] for number in known} == known
     assert len(set(colours)) == 256
     assert colour_map(3, first=2) == colours[2:5]
+
+
+def least_difference(colours: tuple[Colour, ...]) -> float:
+    """Measure how much the two most similar colours differ, as people see it."""
+    rgb_1n3 = np.array([colours], np.float32) / 255
+    lab_n3 = cv2.cvtColor(rgb_1n3, cv2.COLOR_RGB2Lab)[0]
+    return min(float(np.linalg.norm(one - other)) for one, other in combinations(lab_n3, 2))
+
+
+@pytest.mark.parametrize("count", [8, 20, 100, 254])
+def test_colours_of_classes_can_be_told_apart(count: int) -> None:
+    colours = distinct_colours(count)
+    assert len(colours) == count
+    assert not set(colours) & set(AVOIDED)
+    assert least_difference(colours) > least_difference(colour_map(count, first=1))
+
+
+def test_more_classes_do_not_change_the_first_colours() -> None:
+    assert distinct_colours(30)[:7] == distinct_colours(7)

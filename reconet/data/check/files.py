@@ -116,7 +116,9 @@ def _copies_in(split: str, groups: Sequence[Sequence[SampleFacts]]) -> Iterator[
 
 
 def _names(group: Sequence[SampleFacts], splits: Sequence[str]) -> str:
-    return " = ".join(_unique(fact.name for fact in group if fact.split in splits))
+    some = [fact for fact in group if fact.split in splits]
+    alone = len(splits) == 1
+    return " = ".join(_unique(f.name if alone else f"{f.name} of {f.split}" for f in some))
 
 
 def _count(dataset: Dataset, subset: bool) -> Iterator[Finding]:
@@ -125,7 +127,7 @@ def _count(dataset: Dataset, subset: bool) -> Iterator[Finding]:
         hint = "" if count > official else ". For a part of the dataset, pass --subset"
         yield Finding(
             kind="count",
-            text=f"{counted(count, 'image')}, where there are officially {official:,}{hint}",
+            text=f"{counted(count, 'image')}, where there are officially {official}{hint}",
             count=abs(count - official),
             splits=(dataset.split,),
         )

@@ -35,7 +35,7 @@ from reconet.data.entry import DatasetEntry
 from reconet.data.layout import IMAGES, contents, find_root, has_suffix, need_folder, read_lines
 from reconet.data.sets.folder_classes import with_classes_of_root
 from reconet.data.sets.folder_masks import JPEG, FolderOptions, mask_reader, palette_of
-from reconet.errors import AbsentError, DataError, unknown
+from reconet.errors import AbsentError, DataError
 
 SPLITS = ("train", "val", "test")
 MASKS = (".png", ".bmp", ".tif", ".tiff", ".gif", ".webp")
@@ -57,8 +57,6 @@ class Place(NamedTuple):
 
 
 def open_folder(root: Path, split: str, options: FolderOptions) -> FileDataset:
-    if split not in SPLITS and split not in (options.splits or ()):
-        raise unknown("split of folder", split, [*SPLITS, *(options.splits or ())])
     if options.pairs:
         found = Found(_from_file(root, split, options.pairs, options.val_fraction))
     else:
@@ -90,8 +88,6 @@ def _from_folders(root: Path, split: str, options: FolderOptions) -> Found:
     if place.names is not None:
         names = [_name(line) for line in read_lines(place.names)]
         _check_all(names, found, f"images of {place.names.name} are not in {images}")
-    elif not place.folder:
-        names = images_of(split, names, options.val_fraction)
     if split == "test":
         return Found([Pair(name, found[name], None) for name in names])
     if place.folder and masks.parent.is_dir() and not masks.is_dir():
@@ -105,12 +101,13 @@ def _from_folders(root: Path, split: str, options: FolderOptions) -> Found:
     if not pairs:
         raise _nothing_pairs(names, mask_of, masks, options.mask_suffix)
     paired = {pair.name for pair in pairs}
+    alone = tuple(name for name in names if name not in paired)
+    if place == Place():
+        of_split = set(images_of(split, sorted(paired), options.val_fraction))
+        pairs = [pair for pair in pairs if pair.name in of_split]
+        alone = alone if split == "train" else ()  # they belong to neither
     used = {name + options.mask_suffix for name in found}
-    return Found(
-        pairs,
-        without_mask=tuple(name for name in names if name not in paired),
-        without_image=tuple(name for name in mask_of if name not in used),
-    )
+    return Found(pairs, alone, tuple(name for name in mask_of if name not in used))
 
 
 def _place_of(split: str, home: Path, options: FolderOptions) -> Place:
@@ -238,6 +235,5 @@ FOLDER = DatasetEntry(
     open=open_folder,
     options=FolderOptions,
     complete=with_classes_of_root,
-    own_lists=True,  # by the option `splits`
     terms="images of who trained it, under terms that are theirs to state",
 )

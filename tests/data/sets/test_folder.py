@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from PIL import Image
 
-from reconet.data import open_dataset
-from reconet.data.dataset import Dataset
+from reconet.data import complete_recipe, open_dataset
+from reconet.data.dataset import Dataset, FileDataset, left_out_note
 from reconet.data.sets.folder import images_of
 from reconet.errors import DataError, ReconetError
+from reconet.recipes import find_recipe, override
 from tests.data.trees import HEIGHT, WIDTH, save_jpeg, save_list, save_png
 
 CLASSES = ["road", "grass", "sky"]
@@ -150,12 +152,41 @@ def test_masks_may_have_longer_names_and_other_spellings(tmp_path: Path) -> None
     np.testing.assert_array_equal(dataset[0].label_hw, LABEL)
 
 
+def test_images_without_a_mask_are_left_out_and_said(tmp_path: Path) -> None:
+    write_flat(tmp_path, ["a", "b", "c", "d"])
+    (tmp_path / "masks/b.png").unlink()
+    (tmp_path / "images/c.jpg").unlink()
+    save_list(tmp_path / "train.txt", ["a", "b"])
+    save_list(tmp_path / "val.txt", ["d"])
+    train, val = opened(tmp_path), opened(tmp_path, "val")
+    assert isinstance(train, FileDataset)
+    assert (names_of(train), train.without_mask, train.without_image) == (["a"], ("b",), ("c",))
+    assert left_out_note(train) == (
+        "train leaves out 1 of 2 images, which have no mask, such as b."
+    )
+    assert left_out_note(val) is None
+
+
+def test_without_folders_and_lists_only_images_with_a_mask_are_divided(tmp_path: Path) -> None:
+    write_flat(tmp_path, list("abcdef"))
+    for name in "abcd":
+        (tmp_path / f"masks/{name}.png").unlink()
+    train, val = opened(tmp_path), opened(tmp_path, "val")
+    assert sorted(names_of(train) + names_of(val)) == ["e", "f"]
+    assert [left_out_note(train) is None, left_out_note(val) is None] == [False, True]
+
+
+def test_where_no_image_has_a_mask_the_error_says_what_names_were_expected(tmp_path: Path) -> None:
+    for name in "ab":
+        save_jpeg(tmp_path / f"images/{name}.jpg")
+        save_png(tmp_path / f"masks/{name}_gt.png", LABEL)
+    with pytest.raises(DataError, match=r"none of 2 .* expected a, found a_gt. Try .*suffix=_gt"):
+        opened(tmp_path)
+    assert len(opened(tmp_path, mask_suffix="_gt")) == 1
+
+
 def test_what_does_not_pair_is_named(tmp_path: Path) -> None:
     write_flat(tmp_path, ["a", "b", "c"])
-    (tmp_path / "masks/b.png").unlink()
-    save_list(tmp_path / "train.txt", ["a", "b"])
-    with pytest.raises(DataError, match=r"1 of 2 masks are not in .*, such as b; there are a, c"):
-        opened(tmp_path)
     save_png(tmp_path / "images/a.png", LABEL)
     with pytest.raises(DataError, match=r"a.jpg and a.png have the same name"):
         opened(tmp_path)
@@ -181,6 +212,85 @@ def test_bad_options_are_one_line(tmp_path: Path, options: dict[str, Any], messa
         opened(tmp_path, **options)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_splits_may_have_other_names(tmp_path: Path) -> None:
+    for name in ("training/a", "training/b", "late/c"):
+        save_jpeg(tmp_path / f"images/{name}.jpg")
+        save_png(tmp_path / f"masks/{name}.png", LABEL)
+    save_list(tmp_path / "mine.txt", ["late/c"])
+    splits = {"train": "training", "val": "mine.txt", "night": "late"}
+    assert names_of(opened(tmp_path, splits=splits)) == ["a", "b"]
+    assert names_of(opened(tmp_path, "val", splits=splits)) == ["late/c"]
+    assert names_of(opened(tmp_path, "night", splits=splits)) == ["c"]
+    with pytest.raises(DataError, match=r"data\.options\.splits has train, val, night"):
+        opened(tmp_path, "test", splits=splits)
+    with pytest.raises(ReconetError, match="Did you mean 'night'"):
+        opened(tmp_path, "nigth", splits=splits)
+
+
+def test_files_of_other_programs_name_the_classes(tmp_path: Path) -> None:
+    write_flat(tmp_path, ["a", "b"])
+    (tmp_path / "classes.txt").write_text("road\ngrass\nsky\n")
+    dataset = open_dataset("folder", "train", tmp_path)
+    assert dataset.info.classes == ("road", "grass", "sky")
+    lines = ["# label:color_rgb:parts:actions", "void:0,0,0::", "road:9,8,7::", "sky:0,0,255::"]
+    (tmp_path / "labelmap.txt").write_text("\n".join(lines))
+    dataset = open_dataset("folder", "train", tmp_path)
+    assert dataset.info.classes == ("road", "sky")
+    assert dataset.info.palette == ((9, 8, 7), (0, 0, 255))
+    rgb_hwc = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
+    rgb_hwc[:, 5:], rgb_hwc[:, 9:] = (9, 8, 7), (0, 0, 255)
+    write_flat(tmp_path, ["a", "b"], rgb_hwc)
+    assert dataset[0].label_hw[0, [0, 6, 20]].tolist() == [255, 0, 1]
+    assert opened(tmp_path).info.classes == tuple(CLASSES), "options come first"
+    (tmp_path / "labelmap.txt").write_text("road=9,8,7")
+    with pytest.raises(DataError, match="expected name:red,green,blue::, got 'road=9,8,7'"):
+        open_dataset("folder", "train", tmp_path)
+
+
+def test_a_recipe_keeps_the_classes_that_its_root_tells(tmp_path: Path) -> None:
+    (tmp_path / "classes.txt").write_text("road\ngrass\n")
+    recipe = override(find_recipe("folder/frozen"), "data.root", str(tmp_path))
+    assert complete_recipe(recipe).data.options == {"classes": ["road", "grass"]}
+    assert complete_recipe(find_recipe("scenes/tiny")) == find_recipe("scenes/tiny")
+
+
+def test_classes_are_drawn_in_colours_that_differ_or_in_own_ones(tmp_path: Path) -> None:
+    write_flat(tmp_path, ["a", "b"])
+    palette = opened(tmp_path).info.palette
+    assert len(set(palette)) == 3
+    assert (0, 0, 0) not in palette
+    own = opened(tmp_path, palette={"grass": [1, 2, 3]}).info.palette
+    assert own == (palette[0], (1, 2, 3), palette[2])
+    alike = {name: [number] * 3 for number, name in enumerate(CLASSES)}
+    assert opened(tmp_path, colours=alike).info.palette == palette
+    background = opened(tmp_path, classes=["background", "a", "b"]).info.palette
+    assert background == ((0, 0, 0), *palette[:2])
+    with pytest.raises(ReconetError, match="palette has 'gras', which is no class"):
+        opened(tmp_path, palette={"gras": [1, 2, 3]})
+
+
+def test_a_turned_image_is_read_as_people_see_it_if_asked(tmp_path: Path) -> None:
+    for name in "ab":
+        image = Image.fromarray(np.zeros((WIDTH, HEIGHT, 3), np.uint8))
+        exif = image.getexif()
+        exif[0x0112] = 6
+        (tmp_path / "images").mkdir(exist_ok=True)
+        image.save(tmp_path / f"images/{name}.jpg", exif=exif)
+        save_png(tmp_path / f"masks/{name}.png", LABEL)
+    with pytest.raises(DataError, match="but its image"):
+        opened(tmp_path)[0]
+    assert opened(tmp_path, upright=True)[0].image_hwc.shape == (HEIGHT, WIDTH, 3)
+
+
+def test_a_label_map_takes_ranges(tmp_path: Path) -> None:
+    write_flat(tmp_path, ["a", "b"])
+    dataset = opened(tmp_path, label_map={"0": "sky", "1-9": "road", "10-255": "ignore"})
+    np.testing.assert_array_equal(np.unique(dataset[0].label_hw), [0, 2, 255])
+    for wrong in ({"5-3": 0}, {"0-300": 0}, {"0-5": 0, "3": 1}, {"x-y": 0}):
+        with pytest.raises(ReconetError, match=r"data\.options\.label_map"):
+            opened(tmp_path, label_map=wrong)
 
 
 def test_the_class_names_must_be_given(tmp_path: Path) -> None:
