@@ -16,7 +16,7 @@ from reconet.models.features import Features, FeatureSpec, Stages
 from reconet.models.layers import init_conv
 from reconet.recipes.schema import Model
 
-Stem = Literal["deep", "plain"]
+Stem = Literal["deep", "deep32", "plain"]
 StrideOn = Literal["3x3", "1x1"]
 
 
@@ -154,8 +154,9 @@ class ResNet(Backbone):
             raise RecipeError(f"{name} has no 1x1 convolutions to put the stride on; use 3x3.")
         self.name, self.stem, self.output_stride = name, stem, output_stride
         base = _scaled(64, width)
-        stem_channels = 2 * base if stem == "deep" else base
-        self.conv1 = _deep_stem(base) if stem == "deep" else _plain_stem(base)
+        narrow = base // 2 if stem == "deep32" else base
+        stem_channels = base if stem == "plain" else 2 * narrow
+        self.conv1 = _plain_stem(base) if stem == "plain" else _deep_stem(narrow)
         self.bn1 = nn.BatchNorm2d(stem_channels)
         self.relu = nn.ReLU(inplace=True)
         self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)

@@ -95,8 +95,8 @@ class Model(Settings):
 
     backbone: str = "resnet101"
     """resnet18, resnet34, resnet50, resnet101, resnet152, or one of your own"""
-    stem: Literal["deep", "plain"] = "deep"
-    """three 3x3 convolutions (the paper) or one 7x7 (torchvision)"""
+    stem: Literal["deep", "deep32", "plain"] = "deep"
+    """three 3x3 convolutions (the paper), narrower ones (mmsegmentation), or one 7x7 (torchvision)"""
     stride_on: Literal["3x3", "1x1"] = "3x3"
     """which convolution of a bottleneck has the stride: torchvision and timm, or Caffe and Keras"""
     output_stride: Literal[8, 16, 32] = 8

@@ -1,5 +1,7 @@
 """Criss-cross attention (CCNet)."""
 
+from functools import partial
+
 import torch
 from pydantic import PositiveInt
 from torch import Tensor, nn
@@ -7,7 +9,7 @@ from torch import Tensor, nn
 from reconet.models.context.attention_maps import AttentionMaps, RecordedPass
 from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
-from reconet.models.layers import conv_bn
+from reconet.models.layers import conv_bn, conv_bn_relu
 from reconet.recipes.schema import Fraction
 
 INFO = ContextInfo(
@@ -17,6 +19,7 @@ INFO = ContextInfo(
     "second pass with the same weights it has heard of every other position.",
     options={
         "recurrence": "passes of the attention, with the same weights",
+        "leaky": "leaky ReLU, as the authors have it; toolkits have ReLU",
         "dropout": "before the classifier",
     },
 )
@@ -67,7 +70,7 @@ def cross_weights(query_bdhw: Tensor, key_bdhw: Tensor) -> tuple[Tensor, Tensor]
 
 
 class CCNet(ContextModule):
-    """c4 -> 3x3, RCCA, 3x3; with c4 -> 3x3 -> dropout. Leaky ReLU, as released."""
+    """c4 -> 3x3, RCCA, 3x3; with c4 -> 3x3 -> dropout."""
 
     info = INFO
     core: CrissCrossAttention
@@ -78,15 +81,17 @@ class CCNet(ContextModule):
         *,
         num_classes: int,
         recurrence: PositiveInt = 2,
+        leaky: bool = True,
         dropout: Fraction = 0.1,
     ) -> None:
         super().__init__(stages, num_classes=num_classes)
         channels = stages.c4.channels // 4
         self.out_channels = channels
-        self.reduce = _conv_bn_leaky(stages.c4.channels, channels)
+        conv_3x3 = _conv_bn_leaky if leaky else partial(conv_bn_relu, kernel=3)
+        self.reduce = conv_3x3(stages.c4.channels, channels)
         self.core = CrissCrossAttention(channels, recurrence=recurrence)
-        self.refine = _conv_bn_leaky(channels, channels)
-        self.fuse = _conv_bn_leaky(stages.c4.channels + channels, channels)
+        self.refine = conv_3x3(channels, channels)
+        self.fuse = conv_3x3(stages.c4.channels + channels, channels)
         self.dropout = nn.Dropout2d(dropout)
 
     def forward(self, features: Features) -> Context:

@@ -17,6 +17,8 @@ INFO = ContextInfo(
     "side by side.",
     options={
         "rates": "dilations of the 3x3 convolutions; for output stride 16 take half of the default",
+        "channels": "of each branch and of the result; by default an eighth of those of c4",
+        "project_3x3": "join the branches by a 3x3 instead of a 1x1 convolution, as one toolkit does",
         "last_3x3": "add the 3x3 convolution that most public versions have and the paper has not",
         "dropout": "before the classifier",
     },
@@ -24,7 +26,7 @@ INFO = ContextInfo(
 
 
 class ASPP(nn.Module):
-    """A map seen at several distances at once, joined by a 1x1 convolution.
+    """A map seen at several distances at once, joined by one convolution.
 
     The branches are one 1x1 convolution, one dilated 3x3 convolution per rate, and the mean over
     the image.
@@ -37,6 +39,7 @@ class ASPP(nn.Module):
         rates: tuple[int, ...],
         *,
         separable: bool = False,
+        project_3x3: bool = False,
     ) -> None:
         super().__init__()
         conv_3x3 = separable_conv if separable else conv_bn_relu
@@ -47,7 +50,8 @@ class ASPP(nn.Module):
                 ImagePooling(channels_in, channels_out),
             ]
         )
-        self.project = conv_bn_relu(len(self.branches) * channels_out, channels_out, 1)
+        kernel = 3 if project_3x3 else 1
+        self.project = conv_bn_relu(len(self.branches) * channels_out, channels_out, kernel)
 
     def forward(self, x_bchw: Tensor) -> Tensor:
         y_bdhw: Tensor = self.project(torch.cat([branch(x_bchw) for branch in self.branches], 1))
@@ -85,16 +89,18 @@ class DeepLabV3(ContextModule):
         *,
         num_classes: int,
         rates: tuple[PositiveInt, ...] = (12, 24, 36),
+        channels: PositiveInt | None = None,
+        project_3x3: bool = False,
         last_3x3: bool = False,
         dropout: Fraction = 0.5,
     ) -> None:
         super().__init__(stages, num_classes=num_classes)
-        self.out_channels = stages.c4.channels // 8
-        self.aspp = ASPP(stages.c4.channels, self.out_channels, rates)
+        channels = self.out_channels = channels or stages.c4.channels // 8
+        self.aspp = ASPP(stages.c4.channels, channels, rates, project_3x3=project_3x3)
         self.dropout = nn.Dropout(dropout)
         self.last = nn.Sequential()
         if last_3x3:
-            self.last.append(conv_bn_relu(self.out_channels, self.out_channels, 3))
+            self.last.append(conv_bn_relu(channels, channels, 3))
             self.last.append(nn.Dropout(min(dropout, 0.1)))  # dropout=0 turns off both
 
     def forward(self, features: Features) -> Context:

@@ -20,6 +20,9 @@ INFO = ContextInfo(
     stages=("c1", "c4"),
     options={
         "rates": "dilations of the 3x3 convolutions; for output stride 16 take half of the default",
+        "channels": "of each branch and of the result; by default an eighth of those of c4",
+        "low_channels": "of c1 beside the result; by default 3/16 of `channels`",
+        "project_3x3": "join the branches by a 3x3 instead of a 1x1 convolution, as one toolkit does",
         "decoder_convs": "3x3 convolutions of the decoder; the authors have 2, a public version 1",
         "separable": "split every 3x3 convolution into one within and one across channels",
         "dropout": "before the decoder",
@@ -41,15 +44,20 @@ class DeepLabV3Plus(ContextModule):
         *,
         num_classes: int,
         rates: tuple[PositiveInt, ...] = (12, 24, 36),
+        channels: PositiveInt | None = None,
+        low_channels: PositiveInt | None = None,
+        project_3x3: bool = False,
         decoder_convs: Literal[1, 2] = 2,
         separable: bool = False,
         dropout: Fraction = 0.1,
     ) -> None:
         super().__init__(stages, num_classes=num_classes)
-        channels = self.out_channels = stages.c4.channels // 8
-        low_channels = max(1, 3 * channels // 16)  # 48 of 256
+        channels = self.out_channels = channels or stages.c4.channels // 8
+        low_channels = low_channels or max(1, 3 * channels // 16)  # 48 of 256
         conv_3x3 = separable_conv if separable else conv_bn_relu
-        self.aspp = ASPP(stages.c4.channels, channels, rates, separable=separable)
+        self.aspp = ASPP(
+            stages.c4.channels, channels, rates, separable=separable, project_3x3=project_3x3
+        )
         self.dropout = nn.Dropout(dropout)
         self.low = conv_bn_relu(stages.c1.channels, low_channels, 1)
         self.decode = nn.Sequential(

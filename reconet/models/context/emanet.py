@@ -27,6 +27,7 @@ INFO = ContextInfo(
         "momentum": "weight of the old bases in their running mean",
         "last_conv": "end in a 3x3 convolution to half the channels, as released; the paper's "
         "cost is without it",
+        "concat": "join the result with c4 by another 3x3 convolution, as one toolkit does",
         "dropout": "before the classifier",
     },
 )
@@ -114,6 +115,7 @@ class EMANet(ContextModule):
         iterations: PositiveInt = 3,
         momentum: Fraction = 0.9,
         last_conv: bool = True,
+        concat: bool = False,
         dropout: Fraction = 0.1,
     ) -> None:
         super().__init__(stages, num_classes=num_classes)
@@ -124,10 +126,15 @@ class EMANet(ContextModule):
             channels, bases=bases, iterations=iterations, momentum=momentum
         )
         self.refine = conv_bn_relu(channels, self.out_channels, 3) if last_conv else nn.Identity()
+        joined = stages.c4.channels + self.out_channels
+        self.join = conv_bn_relu(joined, self.out_channels, 3) if concat else None
         self.dropout = nn.Dropout2d(dropout)
 
     def forward(self, features: Features) -> Context:
-        return Context(self.dropout(self.refine(self.core(self.reduce(features.c4)))), {})
+        y_bchw = self.refine(self.core(self.reduce(features.c4)))
+        if self.join is not None:
+            y_bchw = self.join(torch.cat([features.c4, y_bchw], dim=1))
+        return Context(self.dropout(y_bchw), {})
 
     def after_step(self) -> None:
         self.core.update()

@@ -20,6 +20,7 @@ INFO = ContextInfo(
         "scaled": "divide the products by the root of their length, as toolkits do; "
         "the paper does not",
         "subsample": "look at the maxima of 2x2 cells only: a quarter of the cost",
+        "norm": "normalise what the block adds, as toolkits do; the paper does not",
         "concat": "join the result with c4 by another 3x3 convolution, as one toolkit does",
         "dropout": "before the classifier",
     },
@@ -29,7 +30,9 @@ INFO = ContextInfo(
 class NonLocalBlock(nn.Module):
     """x + conv(mean of all values, weighted by softmax(query . key)), the identity at first."""
 
-    def __init__(self, channels: int, *, scaled: bool = False, subsample: bool = False) -> None:
+    def __init__(
+        self, channels: int, *, scaled: bool = False, subsample: bool = False, norm: bool = False
+    ) -> None:
         super().__init__()
         inner = channels // 2
         self.subsample = subsample
@@ -37,12 +40,14 @@ class NonLocalBlock(nn.Module):
         self.key = nn.Conv2d(channels, inner, 1)
         self.value = nn.Conv2d(channels, inner, 1)
         self.attend = Attention(scale=None if scaled else 1.0)
-        self.out = nn.Conv2d(inner, channels, 1)
+        self.out = nn.Conv2d(inner, channels, 1, bias=not norm)
+        self.norm = nn.BatchNorm2d(channels) if norm else nn.Identity()
         for conv in (self.query, self.key, self.value):
             nn.init.normal_(conv.weight, std=0.01)
             nn.init.zeros_(conv.bias)  # type: ignore[arg-type]
-        nn.init.zeros_(self.out.weight)  # the block begins as the identity
-        nn.init.zeros_(self.out.bias)  # type: ignore[arg-type]
+        last = self.norm if norm else self.out
+        nn.init.zeros_(last.weight)  # type: ignore[arg-type]
+        nn.init.zeros_(last.bias)  # type: ignore[arg-type]  # the block begins as the identity
 
     def forward(self, x_bchw: Tensor) -> Tensor:
         key_bdhw, value_bdhw = self.key(x_bchw), self.value(x_bchw)
@@ -52,7 +57,7 @@ class NonLocalBlock(nn.Module):
             _by_position(self.query(x_bchw)), _by_position(key_bdhw), _by_position(value_bdhw)
         )
         y_bdhw = y_bnd.transpose(1, 2).unflatten(2, x_bchw.shape[2:])
-        return x_bchw + self.out(y_bdhw)  # type: ignore[no-any-return]
+        return x_bchw + self.norm(self.out(y_bdhw))  # type: ignore[no-any-return]
 
 
 class NonLocal(ContextModule):
@@ -68,13 +73,14 @@ class NonLocal(ContextModule):
         num_classes: int,
         scaled: bool = False,
         subsample: bool = False,
+        norm: bool = False,
         concat: bool = False,
         dropout: Fraction = 0.1,
     ) -> None:
         super().__init__(stages, num_classes=num_classes)
         channels = self.out_channels = stages.c4.channels // 4
         self.reduce = conv_bn_relu(stages.c4.channels, channels, 3)
-        self.core = NonLocalBlock(channels, scaled=scaled, subsample=subsample)
+        self.core = NonLocalBlock(channels, scaled=scaled, subsample=subsample, norm=norm)
         self.smooth = conv_bn_relu(channels, channels, 3)
         self.join = conv_bn_relu(stages.c4.channels + channels, channels, 3) if concat else None
         self.dropout = nn.Dropout2d(dropout)

@@ -5,6 +5,8 @@ positions that they look at (p and s run over the same map).
 """
 
 import torch
+import torch.nn.functional as F
+from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from reconet.models.context.attention_maps import AttentionMaps, RecordedPass
@@ -18,7 +20,11 @@ INFO = ContextInfo(
     paper='Zhao et al., "PSANet: Point-wise Spatial Attention Network for Scene Parsing", '
     "ECCV 2018",
     idea="Every position predicts one weight for every offset to another position.",
-    options={"dropout": "before the classifier"},
+    options={
+        "mask": "offsets along a side, by default all that the training crop needs",
+        "toolkit": "pad and resize as one toolkit does, whose weights need it",
+        "dropout": "before the classifier",
+    },
 )
 
 SHRINK = 2  # attention happens on a map of half the size
@@ -30,16 +36,23 @@ class PointAttention(nn.Module):
     When it collects, a position reads the others by its own weights. When it distributes, the
     others read it by its weights.
 
-    The offsets cover the training crop. A smaller map uses the inner ones. On a larger map, offsets
-    beyond them have energy zero and still take part in the softmax, as in the authors' code.
+    `mask` is the number of offsets along height and width. By default they cover the training crop.
+    A smaller map uses the inner ones. On a larger map, offsets beyond them have energy zero and
+    still take part in the softmax, as in the authors' code.
     """
 
     def __init__(
-        self, channels_in: int, channels: int, reach: tuple[int, int], *, collect: bool
+        self,
+        channels_in: int,
+        channels: int,
+        mask: tuple[int, int],
+        *,
+        collect: bool,
+        toolkit: bool = False,
     ) -> None:
         super().__init__()
-        self.reach, self.collect = reach, collect
-        offsets = (2 * reach[0] + 1) * (2 * reach[1] + 1)
+        self.mask, self.collect, self.toolkit = mask, collect, toolkit
+        offsets = mask[0] * mask[1]
         self.reduce = conv_bn_relu(channels_in, channels, 1)
         self.predict = nn.Sequential(
             conv_bn_relu(channels, channels, 1, pooled=True),  # half of a small map may be a cell
@@ -48,8 +61,11 @@ class PointAttention(nn.Module):
 
     def forward(self, c4_bchw: Tensor) -> Tensor:
         x_bchw = self.reduce(c4_bchw)
-        x_bchw = resize(x_bchw, (shrunk(x_bchw.shape[2]), shrunk(x_bchw.shape[3])))
-        energy_bsp = by_position(self.predict(x_bchw), self.reach)
+        if self.toolkit:
+            x_bchw = shrink_as_toolkit(x_bchw)
+        else:
+            x_bchw = resize(x_bchw, (shrunk(x_bchw.shape[2]), shrunk(x_bchw.shape[3])))
+        energy_bsp = by_position(self.predict(x_bchw), self.mask)
         if not self.collect:
             energy_bsp = energy_bsp.transpose(1, 2)  # read by those it looks at
         y_bcp = x_bchw.flatten(2) @ energy_bsp.softmax(dim=1)
@@ -61,17 +77,30 @@ def shrunk(length: int) -> int:
     return (length + SHRINK - 1) // SHRINK
 
 
-def by_position(energy_bohw: Tensor, reach: tuple[int, int]) -> Tensor:
+def shrink_as_toolkit(x_bchw: Tensor) -> Tensor:
+    """Halve a map as mmsegmentation does: by corners if both sides are odd, else by centres."""
+    height, width = x_bchw.shape[2:]
+    corners = _by_corners(height, width)
+    size = (max(1, (height + corners) // SHRINK), max(1, (width + corners) // SHRINK))
+    return F.interpolate(x_bchw, size=size, mode="bilinear", align_corners=corners)
+
+
+def _by_corners(height: int, width: int) -> bool:
+    return height % SHRINK == 1 and width % SHRINK == 1
+
+
+def by_position(energy_bohw: Tensor, mask: tuple[int, int]) -> Tensor:
     """Return energy_bsp: what position p predicts for its offset to position s.
 
-    It is zero where the offset is larger than `reach` rows or columns.
+    It is zero where the offset is not in the mask. The middle of the mask is offset zero. An even
+    mask reaches one cell farther down and to the right.
     """
     height, width = energy_bohw.shape[2:]
-    row_sp = _offsets(height, width, energy_bohw.device, rows=True)
-    column_sp = _offsets(height, width, energy_bohw.device, rows=False)
-    within_sp = (row_sp.abs() <= reach[0]) & (column_sp.abs() <= reach[1])
-    index_sp = (row_sp + reach[0]) * (2 * reach[1] + 1) + column_sp + reach[1]
-    index_sp = index_sp.where(within_sp, 0)
+    middle = [(side - 1) // 2 for side in mask]
+    row_sp = _offsets(height, width, energy_bohw.device, rows=True) + middle[0]
+    column_sp = _offsets(height, width, energy_bohw.device, rows=False) + middle[1]
+    within_sp = (row_sp >= 0) & (row_sp < mask[0]) & (column_sp >= 0) & (column_sp < mask[1])
+    index_sp = (row_sp * mask[1] + column_sp).where(within_sp, 0)
     energy_bop = energy_bohw.flatten(2)
     energy_bsp = energy_bop.gather(1, index_sp.expand(energy_bop.shape[0], -1, -1))
     return energy_bsp.where(within_sp, 0)
@@ -91,21 +120,35 @@ class PSANet(ContextModule):
 
     info = INFO
 
-    def __init__(self, stages: Stages, *, num_classes: int, dropout: Fraction = 0.1) -> None:
+    def __init__(
+        self,
+        stages: Stages,
+        *,
+        num_classes: int,
+        mask: tuple[PositiveInt, PositiveInt] | None = None,
+        toolkit: bool = False,
+        dropout: Fraction = 0.1,
+    ) -> None:
         super().__init__(stages, num_classes=num_classes)
         channels, inner = stages.c4.channels, stages.c4.channels // 4
-        reach = (shrunk(stages.c4.height) - 1, shrunk(stages.c4.width) - 1)
-        self.out_channels = inner
-        self.collect = PointAttention(channels, inner, reach, collect=True)
-        self.distribute = PointAttention(channels, inner, reach, collect=False)
+        mask = mask or (2 * shrunk(stages.c4.height) - 1, 2 * shrunk(stages.c4.width) - 1)
+        self.out_channels, self.toolkit = inner, toolkit
+        self.collect = PointAttention(channels, inner, mask, collect=True, toolkit=toolkit)
+        self.distribute = PointAttention(channels, inner, mask, collect=False, toolkit=toolkit)
         self.expand = conv_bn_relu(2 * inner, channels, 1, pooled=True)
         self.fuse = conv_bn_relu(2 * channels, inner, 3)
         self.dropout = nn.Dropout2d(dropout)
 
     def forward(self, features: Features) -> Context:
         c4 = features.c4
-        seen_bdhw = self.expand(torch.cat([self.collect(c4), self.distribute(c4)], dim=1))
-        seen_bdhw = resize(seen_bdhw, (c4.shape[2], c4.shape[3]))
+        size = (c4.shape[2], c4.shape[3])
+        seen_bdhw = torch.cat([self.collect(c4), self.distribute(c4)], dim=1)
+        if self.toolkit:  # its 1x1 convolution pads, which enlarges the map by a frame of zeros
+            seen_bdhw = self.expand(F.pad(seen_bdhw, (1, 1, 1, 1)))
+            corners = _by_corners(*size)
+            seen_bdhw = F.interpolate(seen_bdhw, size, mode="bilinear", align_corners=corners)
+        else:
+            seen_bdhw = resize(self.expand(seen_bdhw), size)
         return Context(self.dropout(self.fuse(torch.cat([c4, seen_bdhw], dim=1))), {})
 
     def attention_maps(self, recorded: RecordedPass) -> AttentionMaps:
@@ -113,7 +156,7 @@ class PSANet(ContextModule):
         for name, branch in (("collect", self.collect), ("distribute", self.distribute)):
             energy_bohw = branch.predict(recorded.input_of(branch.predict))
             size = energy_bohw.shape[2:]
-            energy_sp = by_position(energy_bohw, branch.reach)[0]
+            energy_sp = by_position(energy_bohw, branch.mask)[0]
             weight_sp = (energy_sp if branch.collect else energy_sp.T).softmax(0)
             row, column = recorded.cell_of_point(size)
             maps.append((name, weight_sp[:, row * size[1] + column].view(size)))
