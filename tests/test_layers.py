@@ -11,6 +11,7 @@ ORDER = [
     "recipes",
     "data",
     "models",
+    "zoo",
     "cost",
     "inference",
     "evaluation",

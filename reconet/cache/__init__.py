@@ -12,11 +12,12 @@ manage.py     list what is there, and clear it
 """
 
 from reconet.cache.batches import FeatureBatch, feature_batches
-from reconet.cache.cache import cache_root, find_store, fit_projection, open_features
+from reconet.cache.cache import find_store, fit_projection, open_features
 from reconet.cache.confusion import count_feature_confusion
 from reconet.cache.manage import clear_cache, list_cache
 from reconet.cache.store import Part, Store, StoreGroup
 from reconet.cache.views import TrainingViews, WholeImages
+from reconet.system.user_cache import cache_root
 
 __all__ = [
     "FeatureBatch",

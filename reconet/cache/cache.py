@@ -13,7 +13,6 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
@@ -32,17 +31,10 @@ from reconet.system.files import readable_bytes, write_atomic, write_text
 from reconet.system.progress import SILENT, Progress
 from reconet.system.readable import counted
 from reconet.system.tensor_files import tensor_bytes
+from reconet.system.user_cache import cache_root
 
-ROOT_VARIABLE = "RECONET_CACHE"
 FEATURES, PROJECTIONS = "features", "projections"
 IDENTITIES = "entries.json"
-
-
-def cache_root() -> Path:
-    """Return the folder of the cache: $RECONET_CACHE, or reconet in the user's cache folder."""
-    if os.environ.get(ROOT_VARIABLE):
-        return Path(os.environ[ROOT_VARIABLE]).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "reconet"
 
 
 def open_features(

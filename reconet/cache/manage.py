@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from reconet.cache.cache import FEATURES, IDENTITIES, PROJECTIONS, cache_root
+from reconet.cache.cache import FEATURES, IDENTITIES, PROJECTIONS
 from reconet.cache.lock import LOCK, USE, lock_unused
 from reconet.cache.store import ABOUT, CHECKSUMS
 from reconet.errors import RecipeError, pick
+from reconet.system.user_cache import cache_root
 
 DIGEST = re.compile(r"[0-9a-f]{20}")
 PROJECTION = re.compile(r"([0-9a-f]{20})\.safetensors")

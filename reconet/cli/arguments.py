@@ -115,7 +115,11 @@ ModeOption = Annotated[
 ]
 RelativeToOption = Annotated[
     str | None,
-    typer.Option("--relative-to", metavar="base_size|original", help="What a scale of 1 means."),
+    typer.Option(
+        "--relative-to",
+        metavar="SIZE",
+        help="What a scale of 1 means: base_size, short_side or original.",
+    ),
 ]
 
 UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30, "": 1}
@@ -164,7 +168,7 @@ def eval_settings(
     if mode is not None:
         settings.append(f"eval.mode={_one_of(('whole', 'slide'), mode, '--mode')}")
     if relative_to is not None:
-        known = ("base_size", "original")
+        known = ("base_size", "short_side", "original")
         settings.append(f"eval.relative_to={_one_of(known, relative_to, '--relative-to')}")
     return settings
 

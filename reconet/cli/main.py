@@ -11,6 +11,7 @@ from typer.core import TyperCommand
 from reconet import __version__
 from reconet.cli.bench import BENCH_VERBS
 from reconet.cli.cache import CACHE_VERBS
+from reconet.cli.convert import convert
 from reconet.cli.cost import cost
 from reconet.cli.data import DATA_VERBS
 from reconet.cli.evaluate import evaluate
@@ -26,6 +27,7 @@ from reconet.cli.share import share
 from reconet.cli.show import show
 from reconet.cli.study import study
 from reconet.cli.train import train
+from reconet.cli.zoo import zoo
 from reconet.errors import OtherProcessError, ReconetError, is_out_of_memory
 
 Verb = Callable[..., None]
@@ -44,6 +46,8 @@ VERBS: dict[str, Verb] = {
     "cost": cost,
     "export": export,
     "share": share,
+    "zoo": zoo,
+    "convert": convert,
 }
 GROUPS: dict[str, tuple[str, dict[str, Verb]]] = {
     "data": ("List datasets, prepare them, and check them for mistakes.", DATA_VERBS),

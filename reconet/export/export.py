@@ -145,7 +145,8 @@ def input_size_advice(recipe: Recipe) -> str:
     """Say at which size a program should feed images, so that they look as in training."""
     if recipe.eval.relative_to == "original":
         return "Feed images at their own size: the recipe's protocol does not scale them."
+    side = "short" if recipe.eval.relative_to == "short_side" else "long"
     return (
-        f"Feed images scaled to a long side of {recipe.data.base_size} pixels, as the recipe's "
+        f"Feed images scaled to a {side} side of {recipe.data.base_size} pixels, as the recipe's "
         "protocol does: the graph takes any size, but the network learned objects of that scale."
     )

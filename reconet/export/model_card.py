@@ -4,6 +4,7 @@ Front matter for machines comes first, then a page for people.
 """
 
 import json
+from collections.abc import Mapping
 
 import torch
 
@@ -112,8 +113,17 @@ def _summary(trained: TrainedNetwork, trained_on: str) -> str:
         f"Semantic segmentation with {network}. Trained on {trained_on} ({data.train_split}), "
         f"{len(classes)} classes ({', '.join(classes[:3])}{more}), with crops of {data.crop[0]} x "
         f"{data.crop[1]}. The weights are those of step {trained.info.step}. It takes RGB images "
-        "of any size."
+        f"of any size.{_origin(trained.info.origin)}"
     )
+
+
+def _origin(origin: Mapping[str, str]) -> str:
+    """Say whose weights they are, if they were not trained here."""
+    if not origin:
+        return ""
+    file = origin.get("address") or origin.get("file", "a file")
+    toolkit, licence = origin.get("source", "another toolkit"), origin.get("licence", "not known")
+    return f" The weights are converted from {file} of {toolkit}. Their licence: {licence}."
 
 
 def _scores(trained: TrainedNetwork) -> str:
@@ -121,7 +131,9 @@ def _scores(trained: TrainedNetwork) -> str:
     scores, labels = _benchmark_scores(trained), score_labels()
     text = "None."
     if scores:
-        head = f"On `{data.val_split}`, as validated in training: {Protocol.in_training(data)}."
+        default = f"as validated in training: {Protocol.in_training(data)}"
+        how = trained.info.origin.get("protocol", default)
+        head = f"On `{data.val_split}`, {how}."
         rows = [f"| {labels[key]} | {100 * value:.2f} |" for key, value in scores.items()]
         text = "\n".join([head, "", "| score | % |", "|---|---:|", *rows])
     others = {key: value for key, value in trained.info.score.items() if key not in labels}

@@ -16,6 +16,7 @@ from torch import Tensor
 from reconet.inference.resampling import Span, first_centre
 from reconet.recipes.schema import Data, Eval
 
+MOST_ELONGATED = 4
 BYTES_PER_PIXEL = 256  # of an image inside a network: the stem of a ResNet, in and out
 
 
@@ -26,7 +27,7 @@ class Protocol:
     mode: Literal["slide", "whole"] = "slide"
     scales: tuple[float, ...] = (1.0,)
     flip: bool = False
-    relative_to: Literal["base_size", "original"] = "base_size"
+    relative_to: Literal["base_size", "short_side", "original"] = "base_size"
     base_size: int = 520
     crop: tuple[int, int] = (512, 512)
     batch: int = 4  # most windows, mirrored ones included, that the network sees at once
@@ -51,8 +52,9 @@ class Protocol:
 
     def __str__(self) -> str:
         """Describe the protocol in one line, to print beside every score."""
+        side = "short" if self.relative_to == "short_side" else "long"
         own = self.relative_to == "original"
-        scale_one = "the image's own size" if own else f"a long side of {self.base_size}"
+        scale_one = "the image's own size" if own else f"a {side} side of {self.base_size}"
         scales = ", ".join(f"{scale:g}" for scale in self.scales)
         crop = f"{self.crop[0]} x {self.crop[1]}"
         windows = f"windows of {crop} at 2/3 of their size"
@@ -123,10 +125,20 @@ def window_starts(length: int, crop: int, stride: int) -> tuple[int, ...]:
     return (*range(0, length - crop, stride), max(0, length - crop))
 
 
+def _zoom_of_one(size: tuple[int, int], protocol: Protocol) -> float:
+    """Return the factor on an image's sides that a scale of 1 means."""
+    if protocol.relative_to == "original":
+        return 1.0
+    long = protocol.base_size / max(size)
+    if protocol.relative_to == "base_size":
+        return long
+    # A long side of at most 4 x base_size is mmsegmentation's bound, for panoramas.
+    return min(protocol.base_size / min(size), MOST_ELONGATED * long)
+
+
 def window_grid(size: tuple[int, int], scale: float, protocol: Protocol) -> WindowGrid:
     """Return the windows of an image of some size at one scale of a protocol."""
-    own = protocol.relative_to == "original"
-    zoom = scale if own else scale * protocol.base_size / max(size)
+    zoom = scale * _zoom_of_one(size, protocol)
     scaled = [max(1, round(zoom * length)) for length in size]
     whole = protocol.mode == "whole" and math.prod(scaled) <= protocol.most_pixels
     crop = scaled if whole else protocol.crop

@@ -5,7 +5,7 @@ Every file that holds a network carries this record as metadata: texts by name, 
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
@@ -24,7 +24,11 @@ T = TypeVar("T", bound=BaseModel)
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkInfo:
-    """Recipe, classes, colours, and how good the network was at which step."""
+    """Recipe, classes, colours, and how good the network was at which step.
+
+    `origin` is empty for a network that was trained here. For others it says where the weights are
+    from: source, name, address, licence, and by which protocol they were scored.
+    """
 
     recipe: Recipe
     classes: tuple[str, ...]
@@ -32,6 +36,7 @@ class NetworkInfo:
     step: int
     score: dict[str, float]
     imports: tuple[str, ...] = ()  # what --import named when it was made, for messages alone
+    origin: dict[str, str] = field(default_factory=dict)
 
     def texts(self) -> dict[str, str]:
         """Write the record as texts, the metadata of a file."""
@@ -43,7 +48,8 @@ class NetworkInfo:
             "step": str(self.step),
             "score": json.dumps(self.score),
         }
-        return texts | ({"imports": json.dumps(self.imports)} if self.imports else {})
+        optional = {"imports": self.imports, "origin": self.origin}
+        return texts | {name: json.dumps(value) for name, value in optional.items() if value}
 
     @classmethod
     def from_texts(cls, texts: Mapping[str, str], source: Path) -> Self:
@@ -61,6 +67,7 @@ class NetworkInfo:
             step=checked.step,
             score=checked.score,
             imports=checked.imports,
+            origin=checked.origin or {},
         )
 
 
@@ -71,6 +78,7 @@ class _NetworkTexts(BaseModel):
     step: Annotated[int, Field(ge=0)]
     score: Json[dict[str, float]]
     imports: Json[tuple[str, ...]] = ()
+    origin: Json[dict[str, str]] | None = None
 
     @model_validator(mode="after")
     def _one_colour_each(self) -> Self:

@@ -4,6 +4,7 @@ Only tensors are read: safetensors, or torch files in `weights_only` mode. No co
 """
 
 import pickle
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -79,22 +80,30 @@ def compare_weights(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> L
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Read the tensors of a .safetensors file, or of a torch file without running its pickle."""
-    try:
-        if path.suffix == ".safetensors":
-            return load_file(path)
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        raise CheckpointError(
-            f"{path} holds more than tensors: it is damaged, or has code in it, which is never run."
-        ) from error
-    except Exception as error:  # both parsers raise nearly anything about bytes they do not expect
-        reason = first_line(error)
-        raise CheckpointError(f"cannot read the weights {path}: {reason}.") from error
+    content = read_content(path)
     if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
         content = content["state_dict"]
     if not isinstance(content, dict) or not all(map(_is_named_tensor, content.items())):
         raise CheckpointError(f"{path} holds something else than named tensors.")
     return content
+
+
+def read_content(path: Path) -> object:
+    """Read all that a file of weights holds, without running its pickle."""
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        wanted = re.search(r"GLOBAL ([\w.]+)", str(error))
+        what = f" ({wanted[1]})" if wanted else ""
+        raise CheckpointError(
+            f"{path} holds more than tensors{what}: it is damaged, or has code in it, which is "
+            "never run."
+        ) from error
+    except Exception as error:  # both parsers raise nearly anything about bytes they do not expect
+        reason = first_line(error)
+        raise CheckpointError(f"cannot read the weights {path}: {reason}.") from error
 
 
 def _is_named_tensor(item: tuple[object, object]) -> bool:

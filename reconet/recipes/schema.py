@@ -96,7 +96,7 @@ class Model(Settings):
     backbone: str = "resnet101"
     """resnet18, resnet34, resnet50, resnet101, resnet152, or one of your own"""
     stem: Literal["deep", "deep32", "plain"] = "deep"
-    """three 3x3 convolutions (the paper), narrower ones (mmsegmentation), or one 7x7 (torchvision)"""
+    """three 3x3 convolutions (the paper), narrow ones (mmsegmentation) or one 7x7 (torchvision)"""
     stride_on: Literal["3x3", "1x1"] = "3x3"
     """which convolution of a bottleneck has the stride: torchvision and timm, or Caffe and Keras"""
     output_stride: Literal[8, 16, 32] = 8
@@ -213,8 +213,8 @@ class Eval(Settings):
     """probabilities are averaged over these"""
     flip: bool = False
     """also average over the mirror image"""
-    relative_to: Literal["base_size", "original"] = "base_size"
-    """what a scale of 1 means: the long side is data.base_size, or the image as it is"""
+    relative_to: Literal["base_size", "short_side", "original"] = "base_size"
+    """what a scale of 1 means: the long or short side is data.base_size, or the image as it is"""
 
 
 class Recipe(Settings):

@@ -18,7 +18,8 @@ from tests.factories import smooth_image, tiny_network, tiny_recipe, write_run
 ALL_VERBS = VERBS | {
     f"{group} {name}": verb for group, (_, verbs) in GROUPS.items() for name, verb in verbs.items()
 }
-UNTRIED = ("bench", "serve", "data prepare", "data check", "cache clear")  # minutes, other files
+# They take minutes, or other files.
+UNTRIED = ("bench", "serve", "data prepare", "data check", "cache clear", "convert")
 SLOW = ("explain", "export", "prune")  # tested elsewhere too
 HOUSE_VERBS = (Path(__file__).parents[1] / "verbs.txt").read_text().split()
 
@@ -79,7 +80,7 @@ def test_every_example_can_be_parsed(example: str) -> None:
 
 def is_quick(example: str) -> bool:
     """Tell whether an example needs no other files than a run and images, and takes seconds."""
-    if re.match(r"reconet (recipes|data list|cache list|study .*--list)", example):
+    if re.match(r"reconet (recipes|zoo|data list|cache list|study .*--list)", example):
         return True
     if not re.match(r"reconet (?!bench|serve)", example) or "openvino" in example:
         return False

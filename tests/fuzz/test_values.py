@@ -114,7 +114,7 @@ def test_a_label_map_means_what_it_says_and_nothing_else_passes(
     base_size=SIDES,
     scale=st.floats(0, 16, exclude_min=True),
     mode=st.sampled_from(["slide", "whole"]),
-    relative_to=st.sampled_from(["base_size", "original"]),
+    relative_to=st.sampled_from(["base_size", "short_side", "original"]),
 )
 @settings(max_examples=150, deadline=None)
 def test_windows_of_any_protocol_see_every_pixel_and_no_more_than_the_image(

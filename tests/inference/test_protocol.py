@@ -26,3 +26,14 @@ def test_the_protocol_of_a_recipe_says_all_that_matters() -> None:
         "windows of 512 x 512 at 2/3 of their size; scale 0.75, 1 of a long side of 520; "
         "with mirror images; mean of softmax"
     )
+
+
+def test_the_short_side_may_be_what_a_scale_of_one_means() -> None:
+    protocol = Protocol(mode="whole", relative_to="short_side", base_size=512)
+    rows, columns = window_grid((375, 500), 1.0, protocol)
+    assert (rows.scaled, columns.scaled) == (512, 683)
+    rows, columns = window_grid((500, 375), 0.5, protocol)
+    assert (rows.scaled, columns.scaled) == (341, 256)
+    rows, columns = window_grid((100, 1000), 1.0, protocol)  # a panorama
+    assert (rows.scaled, columns.scaled) == (205, 2048)
+    assert "scale 1 of a short side of 512" in str(protocol)

@@ -18,7 +18,7 @@ INFO = ContextInfo(
     options={
         "rates": "dilations of the 3x3 convolutions; for output stride 16 take half of the default",
         "channels": "of each branch and of the result; by default an eighth of those of c4",
-        "project_3x3": "join the branches by a 3x3 instead of a 1x1 convolution, as one toolkit does",
+        "project_3x3": "join the branches by a 3x3 convolution, as one toolkit does",
         "last_3x3": "add the 3x3 convolution that most public versions have and the paper has not",
         "dropout": "before the classifier",
     },

@@ -22,7 +22,7 @@ INFO = ContextInfo(
         "rates": "dilations of the 3x3 convolutions; for output stride 16 take half of the default",
         "channels": "of each branch and of the result; by default an eighth of those of c4",
         "low_channels": "of c1 beside the result; by default 3/16 of `channels`",
-        "project_3x3": "join the branches by a 3x3 instead of a 1x1 convolution, as one toolkit does",
+        "project_3x3": "join the branches by a 3x3 convolution, as one toolkit does",
         "decoder_convs": "3x3 convolutions of the decoder; the authors have 2, a public version 1",
         "separable": "split every 3x3 convolution into one within and one across channels",
         "dropout": "before the decoder",

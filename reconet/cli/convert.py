@@ -1,0 +1,83 @@
+"""reconet convert."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reconet.cli.arguments import JsonOption
+from reconet.cli.output import print_note, print_result
+from reconet.errors import RecipeError
+
+FileArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", help="A .pth file of the other toolkit.")
+]
+SourceOption = Annotated[
+    str, typer.Option("--from", metavar="mmseg|torchvision", help="The toolkit that wrote it.")
+]
+OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder to write.")]
+DatasetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dataset", metavar="NAME", help="A name of `reconet data list` whose classes it has."
+    ),
+]
+ClassesOption = Annotated[
+    str | None,
+    typer.Option("--classes", metavar="A,B,...", help="Names of its classes, in their order."),
+]
+
+
+def convert(
+    file: FileArgument,
+    source: SourceOption,
+    out: OutOption,
+    dataset: DatasetOption = None,
+    classes: ClassesOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Convert a network of another toolkit into one that every verb takes.
+
+    The converted network computes the same. A file that does not fit completely is refused. No code
+    in the file is run.
+
+    \b
+    Examples:
+      reconet convert pspnet_ade.pth --from mmseg --out nets/pspnet --dataset ade20k
+      reconet convert deeplab.pth --from torchvision --out nets/deeplab --dataset voc12
+      reconet convert mine.pth --from mmseg --out nets/mine --classes road,roof,tree
+    """
+    from reconet.system.files import check_output_folder
+    from reconet.system.run_files import BEST, RECIPE
+    from reconet.zoo import convert_file, write_network
+
+    if dataset is not None and classes is not None:
+        raise RecipeError("--dataset and --classes both name the classes; give one of them.")
+    check_output_folder(
+        out, lambda folder: {one.name for one in folder.iterdir()} <= {BEST, RECIPE}
+    )
+    names = [name.strip() for name in classes.split(",")] if classes else []
+    if len(set(names)) < len(names) or "" in names:
+        raise RecipeError(f"--classes takes different names with commas, got {classes!r}.")
+    conversion = convert_file(file, source, dataset=dataset, classes=names)
+    path = write_network(out, conversion.network)
+    for note in conversion.notes:
+        print_note(f"{note}.")
+    info = conversion.network.info
+    model = info.recipe.model
+    values = {
+        "path": str(path),
+        "context": model.context,
+        "options": model.options,
+        "backbone": model.backbone,
+        "stem": model.stem,
+        "dataset": info.recipe.data.name,
+        "classes": list(info.classes),
+        "notes": list(conversion.notes),
+    }
+    options = ", ".join(f"{key}={value}" for key, value in model.options.items())
+    text = (
+        f"{model.context} on {model.backbone}, {len(info.classes)} classes"
+        f"{f' ({options})' if options else ''}"
+    )
+    print_result(values, [text, str(path)], as_json)
