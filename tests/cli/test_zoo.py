@@ -20,7 +20,7 @@ def test_the_zoo_lists_networks_by_words(
     (tmp_path / "zoo" / name / "best.safetensors").write_bytes(b"")
     code, out, _ = run(capsys, "zoo", "danet", "ade20k")
     assert code == 0
-    lines = [line for line in out.splitlines() if line.startswith("danet_")]
+    lines = [line for line in out.splitlines() if line.lstrip().startswith("danet_")]
     assert len(lines) == 4
     assert lines[0].split() == [
         *(name, "danet", "resnet50", "ade20k", "41.66", "200", "MB", "Apache-2.0", "yes")

@@ -1,6 +1,5 @@
 """The heads of mmsegmentation, written out: layers, and forward passes on stages c1..c4."""
 
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -348,8 +347,3 @@ MMSEG = {
     "asymmetric": PublicHead(add_ann, run_ann),
     "emanet": PublicHead(add_ema, run_ema),
 }
-
-
-def last_channels(context: str) -> int:
-    """Return the channels that the classifier reads."""
-    return math.ceil(HEAD / 2) if context == "emanet" else HEAD

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 BASE = 4  # 64 in the public files
-C1, C2, C3, C4 = (BASE * 4 * 2**stage for stage in range(4))
+C1, C2, C3, C4 = 4 * BASE, 8 * BASE, 16 * BASE, 32 * BASE
 HEAD = C4 // 4
 DEPTHS = {"resnet50": (3, 4, 6, 3), "resnet101": (3, 4, 23, 3)}
 MEAN = torch.tensor([123.675, 116.28, 103.53]).double().view(3, 1, 1)

@@ -13,7 +13,7 @@ from torch import Tensor
 from reconet.errors import CheckpointError, RecipeError
 from reconet.models.trained import load_trained
 from reconet.zoo import convert_file, write_network
-from tests.zoo.mmseg_public import MMSEG, last_channels
+from tests.zoo.mmseg_public import MMSEG
 from tests.zoo.public import (
     BASE,
     C3,
@@ -37,7 +37,7 @@ def mmseg_net(context: str, *, k: int = K, deep: bool = True, depth: str = "resn
     net = Net()
     add_backbone(net, deep=deep, depth=depth)
     MMSEG[context].add(net, k)
-    net.conv("decode_head.conv_seg", k, last_channels(context))
+    net.conv("decode_head.conv_seg", k, HEAD // 2 if context == "emanet" else HEAD)
     net.unit("auxiliary_head.convs.0", C3 // 4, C3, 3)
     net.conv("auxiliary_head.conv_seg", k, C3 // 4)
     return net
