@@ -13,7 +13,7 @@ from torch import Tensor
 
 from reconet.engine.train import State
 from reconet.errors import CheckpointError, first_line
-from reconet.models.weights import read_tensors
+from reconet.models.trained import read_weights
 from reconet.system.files import write_atomic
 from reconet.system.run_files import BEST, LAST
 
@@ -77,7 +77,7 @@ def run_weights(source: Path) -> dict[str, Tensor]:
         content = _read_last(path)
         weights: dict[str, Tensor] = content["ema"] or content["model"]
         return weights
-    return read_tensors(path)
+    return read_weights(path)
 
 
 def _read_last(path: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ features.py       the types that the parts pass to one another
 losses.py         the loss
 network_info.py   NetworkInfo: recipe, classes, colours and score of a trained network
 trained.py        save and load a trained network
+compact.py        its weights in int8 and fp16, for small files
 weights.py        pretrained weights of the backbone
 hub.py            downloads from the hub
 fold.py           batch norm folded into convolutions, for use
@@ -24,7 +25,13 @@ from reconet.models.features import Logits
 from reconet.models.fold import fold_batchnorm
 from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import Segmenter, build_model, create_model, wrap_module
-from reconet.models.trained import TrainedNetwork, find_weights, load_trained, save_trained
+from reconet.models.trained import (
+    TrainedNetwork,
+    find_weights,
+    load_trained,
+    save_compact,
+    save_trained,
+)
 from reconet.models.whole import MODULES
 
 __all__ = [
@@ -43,6 +50,7 @@ __all__ = [
     "find_weights",
     "fold_batchnorm",
     "load_trained",
+    "save_compact",
     "save_trained",
     "wrap_module",
 ]

@@ -1,11 +1,12 @@
 """Save and load a trained network: one safetensors file with its NetworkInfo as metadata.
 
+A compact file is a quarter as large (compact.py). It is read like any other.
 Files may come from strangers. No code in them is run.
 """
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import get_ident
 
@@ -15,6 +16,7 @@ from torch import Tensor
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from reconet.errors import CheckpointError
+from reconet.models.compact import decode_weights, encode_weights
 from reconet.models.network_info import FORMAT, NetworkInfo
 from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.weights import LoadReport, compare_weights, read_tensors
@@ -25,6 +27,8 @@ from reconet.system.run_files import BEST, LAST
 
 # Modules with a row for each class, by the beginnings of their names.
 CLASSIFIERS = ("classify", "presence")
+AUXILIARY = "aux."  # beginning of the names of the auxiliary head, which only a training uses
+COMPACT, COMPACT_FORMAT = "compact", "1"  # metadata of a compact file
 IN_PYTHON = (
     "Load them into a model in Python, then reconet.save(model, classes=[...], path=...) writes "
     "a file that every command takes (docs/python.md)"
@@ -46,16 +50,43 @@ def save_trained(path: Path, trained: TrainedNetwork) -> None:
     write_atomic(path, lambda file: file.write(data))
 
 
+def save_compact(path: Path, trained: TrainedNetwork) -> None:
+    """Write a network in a quarter of the bytes, without its auxiliary head."""
+    recipe = trained.info.recipe
+    model = recipe.model.model_copy(update={"aux": False})
+    info = replace(trained.info, recipe=recipe.model_copy(update={"model": model}))
+    weights = encode_weights(trained.model)
+    kept = {key: value for key, value in weights.items() if not key.startswith(AUXILIARY)}
+    data = safetensors_bytes(kept, info.texts() | {COMPACT: COMPACT_FORMAT})
+    write_atomic(path, lambda file: file.write(data))
+
+
 def load_trained(source: Path) -> TrainedNetwork:
     """Load the network of a run directory, or of a .safetensors file that a run has written."""
     path = find_weights(source)
-    info = NetworkInfo.from_texts(_metadata(path), path)
-    state = read_tensors(path)
+    metadata = _metadata(path)
+    if metadata.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{path} holds weights alone: it does not say what network it is. {IN_PYTHON}."
+        )
+    info = NetworkInfo.from_texts(metadata, path)
+    state = read_weights(path)
     size = sum(value.numel() for value in state.values())
     with _no_larger_than(size, path), explain_missing_import(info.imports, path):
         model = build_model(info.recipe, len(info.classes), pretrained=False)
     put_weights(model, state, path)
     return TrainedNetwork(model=model.eval(), info=info)
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Read the weights of a file of any kind, compact or not, in the precision that they need."""
+    tensors = read_tensors(path)
+    version = _metadata(path).get(COMPACT) if path.suffix == ".safetensors" else None
+    if version is None:
+        return tensors
+    if version != COMPACT_FORMAT:
+        raise CheckpointError(f"{path} needs a newer reconet: its compact format is not known.")
+    return decode_weights(tensors, path)
 
 
 def find_weights(source: Path) -> Path:
@@ -109,14 +140,16 @@ def put_weights(
 ) -> LoadReport:
     """Load all weights of a network, or raise an error.
 
-    With `other_classes`, classifiers of another shape stay as they are.
+    With `other_classes`, classifiers of another shape stay as they are. So does an auxiliary head
+    that the file lacks.
     """
     report = compare_weights(model.state_dict(), state)
     other_shape = [k for k in report.other_shape if not (other_classes and _classifies(k))]
-    if report.missing or report.unexpected or other_shape:
-        first = [*report.missing, *report.unexpected, *other_shape][0]
+    missing = [k for k in report.missing if not (other_classes and k.startswith(AUXILIARY))]
+    if missing or report.unexpected or other_shape:
+        first = [*missing, *report.unexpected, *other_shape][0]
         raise CheckpointError(
-            f"{source} holds another network: {counted(len(report.missing), 'weight')} missing, "
+            f"{source} holds another network: {counted(len(missing), 'weight')} missing, "
             f"{len(report.unexpected)} unexpected, {len(other_shape)} of another shape "
             f"(the first: {first})."
         )
@@ -135,8 +168,4 @@ def _metadata(path: Path) -> dict[str, str]:
             metadata: dict[str, str] = file.metadata() or {}
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"cannot read {path}: {error}.") from error
-    if metadata.get("format") != FORMAT:
-        raise CheckpointError(
-            f"{path} holds weights alone: it does not say what network it is. {IN_PYTHON}."
-        )
     return metadata

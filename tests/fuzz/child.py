@@ -31,7 +31,7 @@ from reconet.engine.run_directory import read_log
 from reconet.errors import ReconetError
 from reconet.export import export
 from reconet.inference.backends import open_exported
-from reconet.models.trained import load_trained, save_trained
+from reconet.models.trained import TrainedNetwork, load_trained, save_compact, save_trained
 from reconet.models.weights import read_tensors
 from reconet.recipes.storage import dump_recipe, read_recipe
 from tests.factories import tiny_network, tiny_recipe
@@ -75,11 +75,11 @@ def saved(content: object) -> bytes:
     return file.getvalue()
 
 
-def trained() -> bytes:
+def trained(save: Callable[[Path, TrainedNetwork], None] = save_trained) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "best.safetensors"
         palette = ((0, 0, 0), (9, 9, 9))
-        save_trained(path, tiny_network(RECIPE, classes=("a", "b"), palette=palette))
+        save(path, tiny_network(RECIPE, classes=("a", "b"), palette=palette))
         return path.read_bytes()
 
 
@@ -140,6 +140,7 @@ KINDS: dict[str, tuple[Callable[[], bytes], str, Callable[[Path], object]]] = {
     "log": (log_lines, ".jsonl", into_run(read_log)),
     "safetensors": (lambda: safetensors_bytes(TENSORS), ".safetensors", read_tensors),
     "trained": (trained, ".safetensors", load_trained),
+    "compact": (lambda: trained(save_compact), ".safetensors", load_trained),
     "torch": (lambda: saved(TENSORS), ".pth", read_tensors),
     "last": (last_pt, ".pt", run_weights),
     "onnx": (
