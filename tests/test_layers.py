@@ -13,6 +13,7 @@ ORDER = [
     "models",
     "zoo",
     "cost",
+    "zoo",
     "inference",
     "evaluation",
     "cache",

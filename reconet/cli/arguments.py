@@ -19,12 +19,19 @@ RecipeArgument = Annotated[
     str,
     typer.Argument(metavar="RECIPE", help="A name of `reconet recipes`, a recipe file, or a run."),
 ]
-RunArgument = Annotated[
-    Path, typer.Argument(metavar="RUN", help="A run directory, or a .safetensors file.")
-]
 NetworkArgument = Annotated[
-    Path,
-    typer.Argument(metavar="RUN", help="A run directory, a .safetensors file, or an export."),
+    str,
+    typer.Argument(
+        metavar="NETWORK",
+        help="A run directory, a .safetensors file, or a name of `reconet zoo`.",
+    ),
+]
+AnyNetworkArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NETWORK",
+        help="A run directory, a .safetensors file, an export, or a name of `reconet zoo`.",
+    ),
 ]
 DatasetArgument = Annotated[
     str, typer.Argument(metavar="DATASET", help="A name of `reconet data list`.")

@@ -6,20 +6,22 @@ from typing import Annotated
 import typer
 
 from reconet.cli.arguments import (
+    AnyNetworkArgument,
     DataOption,
     DeviceOption,
     FlipOption,
     ImportOption,
     JsonOption,
     ModeOption,
-    NetworkArgument,
     RelativeToOption,
     RootOption,
     ScalesOption,
+    SetOption,
     data_settings,
     eval_settings,
 )
 from reconet.cli.output import print_result, show_progress
+from reconet.errors import RecipeError
 
 SplitOption = Annotated[
     str | None,
@@ -34,7 +36,7 @@ SubmitOption = Annotated[
 
 
 def evaluate(
-    run: NetworkArgument,
+    network: AnyNetworkArgument,
     split: SplitOption = None,
     scales: ScalesOption = None,
     flip: FlipOption = None,
@@ -42,6 +44,7 @@ def evaluate(
     relative_to: RelativeToOption = None,
     submit: SubmitOption = None,
     root: RootOption = None,
+    changes: SetOption = None,
     data_file: DataOption = None,
     device: DeviceOption = "auto",
     as_json: JsonOption = False,
@@ -49,24 +52,30 @@ def evaluate(
 ) -> None:
     """Score a network: mIoU, accuracies, and the IoU of each class.
 
-    By default the network sees images as its recipe says. The scores are printed with the protocol.
+    The images are those of the network's own dataset. They are shown as its recipe says, and the
+    scores are printed with that protocol. --set changes settings of data and eval.
 
     \b
     Examples:
       reconet evaluate runs/first
       reconet evaluate runs/first --scales 0.75,1,1.25 --flip
+      reconet evaluate voc12 --set data.root=/data/voc --json
       reconet evaluate runs/mine --data other.yaml
       reconet evaluate runs/voc --split test --submit upload
       torchrun --nproc-per-node 8 -m reconet evaluate runs/voc --json
     """
-    settings = [*data_settings(data_file), *eval_settings(scales, flip, mode, relative_to)]
+    settings = [
+        *data_settings(data_file),
+        *_checked(changes or []),
+        *eval_settings(scales, flip, mode, relative_to),
+    ]
     from reconet import evaluation
     from reconet.cli.tables.evaluate import score_tables
     from reconet.recipes import apply_overrides
 
     with show_progress("evaluate") as progress:
         result = evaluation.evaluate(
-            run,
+            network,
             split=split,
             root=root,
             device=device,
@@ -76,3 +85,11 @@ def evaluate(
         )
     if result is not None:  # of many processes, one has the result
         print_result(result.as_dict(), score_tables(result), as_json)
+
+
+def _checked(settings: list[str]) -> list[str]:
+    """Refuse settings that would change nothing: the network is trained."""
+    for setting in settings:
+        if not setting.startswith(("data.", "eval.")):
+            raise RecipeError(f"--set takes settings of data and eval here, got {setting!r}.")
+    return settings

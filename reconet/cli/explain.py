@@ -5,13 +5,19 @@ from typing import Annotated
 
 import typer
 
-from reconet.cli.arguments import DeviceOption, ImportOption, JsonOption, RootOption, RunArgument
+from reconet.cli.arguments import (
+    DeviceOption,
+    ImportOption,
+    JsonOption,
+    NetworkArgument,
+    RootOption,
+)
 from reconet.cli.output import print_result, show_progress
 
 ImageArgument = Annotated[
     str,
     typer.Argument(
-        metavar="IMAGE", help="A file, or SPLIT:NUMBER or SPLIT:NAME of the run's dataset."
+        metavar="IMAGE", help="A file, or SPLIT:NUMBER or SPLIT:NAME of the network's dataset."
     ),
 ]
 RanksOption = Annotated[
@@ -33,12 +39,16 @@ PointOption = Annotated[
 ]
 OutOption = Annotated[
     Path | None,
-    typer.Option("--out", metavar="DIR", help="Folder to write, by default RUN/explain/<image>."),
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        help="Folder to write, by default RUN/explain/<image>, or explain-<name>/<image>.",
+    ),
 ]
 
 
 def explain(
-    run: RunArgument,
+    network: NetworkArgument,
     image: ImageArgument,
     ranks: RanksOption = None,
     point: PointOption = None,
@@ -58,6 +68,7 @@ def explain(
       reconet explain runs/first val:3
       reconet explain runs/first street.jpg --ranks 2,5 --out street
       reconet explain runs/first street.jpg --ranks 7,
+      reconet explain voc12 street.jpg
       reconet explain runs/danet street.jpg --point 0.25,0.6
     """
     from rich.text import Text
@@ -65,8 +76,17 @@ def explain(
     from reconet.explain import PAGE, explain_image, parse_point
 
     at = None if point is None else parse_point(point)
-    with show_progress("explain", "looking into the network ..."):
-        result = explain_image(run, image, ranks=ranks, point=at, out=out, root=root, device=device)
+    with show_progress("explain", "looking into the network ...") as progress:
+        result = explain_image(
+            network,
+            image,
+            ranks=ranks,
+            point=at,
+            out=out,
+            root=root,
+            device=device,
+            progress=progress,
+        )
     print_result(
         {"directory": str(result.directory)} | result.values,
         [*map(Text, result.findings), Text(str(result.directory / PAGE))],

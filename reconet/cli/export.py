@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from reconet.cli.arguments import ImportOption, JsonOption, RootOption, RunArgument
+from reconet.cli.arguments import ImportOption, JsonOption, NetworkArgument, RootOption
 from reconet.cli.output import print_result, show_progress
 from reconet.errors import RecipeError
 
@@ -14,7 +14,9 @@ FormatOption = Annotated[
 ]
 OutOption = Annotated[
     Path | None,
-    typer.Option("--out", metavar="FILE", help="By default RUN/model.onnx, .xml or .pt2."),
+    typer.Option(
+        "--out", metavar="FILE", help="By default RUN/model or <name>, with .onnx, .xml or .pt2."
+    ),
 ]
 Int8Option = Annotated[
     bool, typer.Option("--int8", help="Use 8 bits, calibrated with images. OpenVINO only.")
@@ -48,7 +50,7 @@ MaxLossOption = Annotated[
 
 
 def export(
-    run: RunArgument,
+    network: NetworkArgument,
     format: FormatOption = "onnx",
     out: OutOption = None,
     int8: Int8Option = False,
@@ -71,8 +73,8 @@ def export(
     Examples:
       reconet export runs/first --format torch
       reconet export runs/first --format openvino --int8 --calibrate photos --max-loss 1
-      reconet export runs/voc --format onnx
-      reconet predict runs/voc/model.onnx street.jpg
+      reconet export voc12 --format onnx
+      reconet predict voc12.onnx street.jpg
     """
     options = _int8_options(
         int8,
@@ -88,7 +90,7 @@ def export(
 
     with show_progress("export") as progress:
         result = export_network(
-            run,
+            network,
             format=format,
             out=out,
             int8=Int8(**options) if int8 else None,

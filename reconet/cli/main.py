@@ -17,7 +17,7 @@ from reconet.cli.data import DATA_VERBS
 from reconet.cli.evaluate import evaluate
 from reconet.cli.explain import explain
 from reconet.cli.export import export
-from reconet.cli.output import print_line
+from reconet.cli.output import print_line, start_clock
 from reconet.cli.predict import predict
 from reconet.cli.prune import prune
 from reconet.cli.recipes import recipes
@@ -83,6 +83,8 @@ class VerbCommand(TyperCommand):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a verb and return its exit code. Errors that a user can mend are one line on stderr."""
+    if argv is not None:
+        start_clock()
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         code = build_app()(args=arguments, prog_name="reconet", standalone_mode=False)

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,22 @@ if TYPE_CHECKING:
 
 LINE_SECONDS = 10.0  # between lines about progress, where there is no terminal
 SPEED_SECONDS = 600.0  # over which the speed is averaged: an image or a step may take long
+
+
+_began = time.perf_counter()  # the command: every verb imports this file first
+
+
+def start_clock() -> None:
+    """Begin to time a command that another program runs. A user's began with the process."""
+    global _began
+    _began = time.perf_counter()
+
+
+def all_seconds(parts: Mapping[str, float]) -> dict[str, float]:
+    """Return the seconds of a command's parts, with those before them and all until now."""
+    total = time.perf_counter() - _began
+    every = {"start": max(0.0, total - sum(parts.values())), **parts, "total": total}
+    return {name: round(seconds, 2) for name, seconds in every.items()}
 
 
 def console(*, err: bool = False) -> "Console":

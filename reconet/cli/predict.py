@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reconet.cli.arguments import (
+    AnyNetworkArgument,
     DeviceOption,
     FlipOption,
     ImportOption,
     JsonOption,
     ModeOption,
-    NetworkArgument,
     PrecisionOption,
     RelativeToOption,
     ScalesOption,
     eval_settings,
     parse_amount,
 )
-from reconet.cli.output import print_note, print_result, show_progress
+from reconet.cli.output import all_seconds, print_note, print_result, show_progress
 from reconet.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ OutOption = Annotated[
     typer.Option(
         "--out",
         metavar="DIR",
-        help="Folder to write, by default RUN/predictions, or predictions-<name> of an export.",
+        help="Folder to write, by default RUN/predictions, or predictions-<name> for a name or an "
+        "export.",
     ),
 ]
 OverlayOption = Annotated[
@@ -60,7 +61,7 @@ MemoryOption = Annotated[
 
 
 def predict(
-    run: NetworkArgument,
+    network: AnyNetworkArgument,
     images: ImagesArgument,
     out: OutOption = None,
     overlay: OverlayOption = True,
@@ -78,11 +79,14 @@ def predict(
 ) -> None:
     """Segment images: write a mask and an overlay of each.
 
-    Run the command again to resume: finished images are skipped. Broken files are listed at the
-    end, and the exit code is 1. Files that reconet did not write are never overwritten.
+    For one image, the classes and their shares are printed, with the path of the overlay and the
+    time that it took. Run the command again to resume: finished images are skipped. Broken files
+    are listed at the end, and the exit code is 1. Files that reconet did not write are never
+    overwritten.
 
     \b
     Examples:
+      reconet predict voc12 street.jpg
       reconet predict runs/first street.jpg
       reconet predict runs/first photos --out labelled --scales 0.75,1,1.25 --flip
       reconet predict runs/voc 'shots/*/left.png' --probabilities --json
@@ -97,7 +101,7 @@ def predict(
     if videos:
         if len(videos) < len(images):
             raise RecipeError("name images or videos, not both in one command.")
-        _predict_videos(run, videos, out, settings, device, overwrite, as_json)
+        _predict_videos(network, videos, out, settings, device, overwrite, as_json)
         return
     from reconet.cli.tables.predict import prediction_tables
     from reconet.inference import predict_folder
@@ -105,7 +109,7 @@ def predict(
 
     with show_progress("predict") as progress:
         result = predict_folder(
-            run,
+            network,
             images,
             out,
             overlay=overlay,
@@ -118,7 +122,9 @@ def predict(
             progress=progress,
         )
     if result is not None:  # of many processes, one has the result
-        print_result(result.as_dict(), prediction_tables(result), as_json)
+        seconds = all_seconds(result.seconds)
+        tables = prediction_tables(result, seconds)
+        print_result(result.as_dict() | {"seconds": seconds}, tables, as_json)
         _print_remarks(result)
 
 
@@ -147,7 +153,7 @@ def _count_suffixes(untried: dict[str, int]) -> str:
 
 
 def _predict_videos(
-    run: Path,
+    source: str,
     videos: list[str],
     out: Path | None,
     settings: list[str],
@@ -157,15 +163,17 @@ def _predict_videos(
 ) -> None:
     """Write one video of overlays for each argument."""
     from reconet.inference import Predictor, Protocol
+    from reconet.inference.by_name import find_network
     from reconet.inference.folder.predict import default_out
     from reconet.inference.video import predict_video
     from reconet.recipes import apply_overrides
 
     with show_progress("predict") as progress:
-        predictor = Predictor.from_run(run, device=device)
+        network = find_network(source, progress=progress)
+        predictor = Predictor.from_run(network.path, device=device)
         recipe = apply_overrides(predictor.network.info.recipe, settings)
         predictor.protocol = Protocol.of(recipe.eval, recipe.data)
-        folder = out or default_out(run)
+        folder = out or default_out(network)
         results = [
             predict_video(predictor, one, folder, overwrite=overwrite, progress=progress)
             for one in videos

@@ -5,7 +5,13 @@ from typing import Annotated
 
 import typer
 
-from reconet.cli.arguments import DeviceOption, ImportOption, JsonOption, RootOption, RunArgument
+from reconet.cli.arguments import (
+    DeviceOption,
+    ImportOption,
+    JsonOption,
+    NetworkArgument,
+    RootOption,
+)
 from reconet.cli.output import print_result, show_progress
 from reconet.errors import RecipeError
 
@@ -28,13 +34,13 @@ OutOption = Annotated[
     typer.Option(
         "--out",
         metavar="DIR",
-        help="By default RUN-rank<N>. Several ranks go into DIR/rank<N>.",
+        help="By default RUN-rank<N> or <name>-rank<N>. Several ranks go into DIR/rank<N>.",
     ),
 ]
 
 
 def prune(
-    run: RunArgument,
+    network: NetworkArgument,
     rank: RankOption,
     split: SplitOption = None,
     images: ImagesOption = 64,
@@ -61,7 +67,7 @@ def prune(
 
     with show_progress("prune") as progress:
         result = prune_run(
-            run,
+            network,
             ranks,
             split=split,
             images=images,

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from reconet.cli.arguments import (
+    AnyNetworkArgument,
     DeviceOption,
     ImportOption,
-    NetworkArgument,
     PrecisionOption,
     parse_amount,
 )
@@ -37,7 +37,7 @@ OpenOption = Annotated[bool, typer.Option("--open", help="Open the page in a bro
 
 
 def serve(
-    run: NetworkArgument,
+    network: AnyNetworkArgument,
     host: HostOption = "127.0.0.1",
     port: PortOption = 8000,
     max_upload: MaxUploadOption = "20MB",
@@ -56,7 +56,7 @@ def serve(
     \b
     Examples:
       reconet serve runs/first
-      reconet serve runs/voc --port 9000 --max-pixels 50M --open
+      reconet serve voc12 --port 9000 --max-pixels 50M --open
       curl --data-binary @street.jpg -H 'Content-Type: image/jpeg' http://127.0.0.1:8000/api/segment
     """
     upload_bytes = parse_amount(max_upload, "--max-upload")
@@ -64,8 +64,14 @@ def serve(
     from reconet.serve import Limits, open_server
 
     limits = Limits(upload_bytes=upload_bytes, pixels=pixels, waiting=queue)
-    with show_progress("serve", "opening the network ..."):
+    with show_progress("serve", "opening the network ...") as progress:
         server = open_server(
-            run, host=host, port=port, limits=limits, device=device, precision=precision
+            network,
+            host=host,
+            port=port,
+            limits=limits,
+            device=device,
+            precision=precision,
+            progress=progress,
         )
     server.run(open_browser=open_)

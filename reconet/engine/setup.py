@@ -12,6 +12,7 @@ from reconet.engine.optim import Ema, make_optimizer
 from reconet.engine.sync_batchnorm import synchronise_batchnorm
 from reconet.engine.train import State
 from reconet.errors import DataError, RecipeError, TrainingError
+from reconet.inference import find_network
 from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.trained import put_weights
 from reconet.recipes.schema import Recipe
@@ -47,7 +48,8 @@ def make_state(
     start = recipe.train.init_from
     model = build_model(recipe, num_classes, pretrained=fresh and start is None)
     if fresh and start is not None:
-        report = put_weights(model, run_weights(start), start, other_classes=True)
+        weights = run_weights(find_network(start).path)
+        report = put_weights(model, weights, start, other_classes=True)
         model.weights_from = f"{start}, {len(report.loaded)} of {len(model.state_dict())} tensors"
     model.to(processes.device)
     if fresh and start is None and fit is not None:

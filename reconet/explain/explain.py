@@ -21,6 +21,7 @@ from reconet.explain.ranks import (
     value_range,
 )
 from reconet.explain.source import SourceImage, find_image, folder_name
+from reconet.inference import find_network
 from reconet.inference.windows import whole_image
 from reconet.models.context.attention_maps import Point
 from reconet.models.decompose import decompose
@@ -29,6 +30,7 @@ from reconet.models.trained import TrainedNetwork, load_trained
 from reconet.report.html import Markup
 from reconet.system.distributed import pick_device
 from reconet.system.files import check_output_folder, write_bytes, write_text
+from reconet.system.progress import SILENT, Progress
 
 PAGE = "explain.html"
 DEFAULT_RANKS = "4"
@@ -55,7 +57,7 @@ class Content(NamedTuple):
 
 
 def explain_image(
-    run: Path,
+    source: str | Path,
     image: str,
     *,
     ranks: str | None = None,
@@ -63,39 +65,42 @@ def explain_image(
     out: Path | None = None,
     root: Path | None = None,
     device: str = "auto",
+    progress: Progress = SILENT,
 ) -> Explanation:
-    """Look into the network of a run at one image, and write figures and a page about it.
+    """Look into a network at one image, and write figures and a page about it.
 
-    `image` is a file, or SPLIT:NUMBER or SPLIT:NAME of the run's dataset. `ranks` is how many ranks
-    of largest lambda to show (by default 4), or a list of ranks; "7," is rank 7. Contexts that
-    compare positions look from `point`, x and y as parts of width and height.
+    `source` is a path or name of a network. `image` is a file, or SPLIT:NUMBER or SPLIT:NAME of
+    its dataset. `ranks` is how many ranks of largest lambda to show (by default 4), or a list of
+    ranks; "7," is rank 7. Contexts that compare positions look from `point`, x and y as parts of
+    width and height.
     """
-    run_directory = run if run.is_dir() else run.parent
+    network = find_network(source, progress=progress)
+    folder = network.home("explain")
     if out is None:
-        check_output_folder(run_directory / "explain")
+        check_output_folder(folder)
     else:
         check_output_folder(out, lambda folder: (folder / PAGE).is_file())
-    trained = load_trained(run)
+    trained = load_trained(network.path)
     context = trained.info.recipe.model.short_name
     has_ranks = trained.model.context.low_rank_head() is not None
     _check_options(context, has_ranks, ranks, point)
-    source = find_image(image, trained.info.recipe, trained.info.classes, root)
-    explained = _predict(trained, source, pick_device(device))
+    shown = find_image(image, trained.info.recipe, trained.info.classes, root)
+    explained = _predict(trained, shown, pick_device(device))
     content = (
         _explain_ranks(explained, ranks or DEFAULT_RANKS)
         if has_ranks
         else _explain_maps(explained, point)
     )
-    directory = out or run_directory / "explain" / folder_name(source.name)
-    command = _command(run, image, ranks, point)
-    text = page.frame(source.name, describe(explained), content.parts, command)
+    directory = out or folder / folder_name(shown.name)
+    command = _command(str(network), image, ranks, point)
+    text = page.frame(shown.name, describe(explained), content.parts, command)
     write_text(directory / PAGE, text)  # first: a folder left half written can be written again
     for name, png in content.figures.items():
         write_bytes(directory / name, png)
     return Explanation(
         directory=directory,
         findings=(prediction_line(explained), content.finding),
-        values={"image": source.name, "context": context, "right": explained.accuracy()}
+        values={"image": shown.name, "context": context, "right": explained.accuracy()}
         | content.values,
     )
 
@@ -198,11 +203,11 @@ def _explain_maps(explained: ExplainedImage, point: Point | None) -> Content:
     return Content(figures, values, page.about_maps(figures, ranges, found.description), finding)
 
 
-def _command(run: Path, image: str, ranks: str | None, point: Point | None) -> str:
+def _command(network: str, image: str, ranks: str | None, point: Point | None) -> str:
     options = ["--ranks", ranks] if ranks is not None else []
     if point is not None:
         options += ["--point", "{:g},{:g}".format(*point)]
-    return shlex.join(["reconet", "explain", str(run), image, *options])
+    return shlex.join(["reconet", "explain", network, image, *options])
 
 
 def parse_point(text: str) -> Point:

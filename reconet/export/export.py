@@ -17,6 +17,7 @@ from reconet.export.formats import FORMATS, save_openvino, to_onnx
 from reconet.export.graph import export_info, trace
 from reconet.export.int8 import Attempt, Int8, QuantisedNetwork, quantise_network
 from reconet.export.sample_images import SampleImages, images_in_folder, load_samples
+from reconet.inference import FoundNetwork, find_network
 from reconet.inference.backends import LABELS, LOGITS, open_exported
 from reconet.models.trained import TrainedNetwork, load_trained
 from reconet.recipes.schema import Recipe
@@ -52,7 +53,7 @@ class Export:
 
 
 def export(
-    source: Path,
+    source: str | Path,
     *,
     format: str = "onnx",
     out: Path | None = None,
@@ -60,14 +61,15 @@ def export(
     root: Path | None = None,
     progress: Progress = SILENT,
 ) -> Export:
-    """Export the network of a run directory or a .safetensors file. See docs/export.md."""
+    """Export a network, by its path or name. See docs/export.md."""
     chosen = pick(FORMATS, format, "format")
     if int8 is not None and format != "openvino":
         raise ExportError(f"--int8 needs --format openvino, got --format {format}.")
     if int8 is not None and int8.calibrate is not None:
         images_in_folder(int8.calibrate, 1)  # a wrong folder fails now, not after the tracing
-    trained = load_trained(source)
-    path = out or default_path(source, chosen.suffix, int8 is not None)
+    network = find_network(source, progress=progress)
+    trained = load_trained(network.path)
+    path = out or default_path(network, chosen.suffix, int8 is not None)
     if path.suffix != chosen.suffix:
         raise ExportError(f"--out of format {format} ends in {chosen.suffix}, got {path}.")
     recipe = trained.info.recipe
@@ -88,9 +90,15 @@ def export(
     return _write(path, format, write, trained, images, progress)
 
 
-def default_path(source: Path, suffix: str, int8: bool) -> Path:
-    """Name a file beside the weights: runs/a -> runs/a/model.onnx, net.safetensors -> net.onnx."""
-    stem = source / "model" if source.is_dir() else source.with_suffix("")
+def default_path(network: FoundNetwork, suffix: str, int8: bool) -> Path:
+    """Name a file beside the weights: runs/a -> runs/a/model.onnx, net.safetensors -> net.onnx.
+
+    The export of a network with a name goes into the working directory: voc12 -> voc12.onnx.
+    """
+    path = network.path
+    stem = path / "model" if path.is_dir() else path.with_suffix("")
+    if network.name:
+        stem = Path(network.short_name)
     return stem.with_name(f"{stem.name}{'-int8' if int8 else ''}{suffix}")
 
 

@@ -4,7 +4,7 @@ Front matter for machines comes first, then a page for people.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -19,12 +19,17 @@ from reconet.system.files import readable_bytes
 from reconet.system.run_files import SHEET
 
 LIBRARY = "library_name: reconet"  # a line of every card that this package writes
+COMPACT = (
+    "The weights of convolutions and linear layers are stored as int8 with one fp16 scale for each "
+    "output channel, other parameters as fp16. They are read into fp32. The auxiliary head, which "
+    "only a training uses, is left out."
+)
 EXAMPLE = """Install reconet first: `pip install .` in its clone. Then:
 
 ```python
 from reconet import Predictor
 
-segment = Predictor.from_pretrained("this folder, or its id on the hub")
+segment = Predictor.from_pretrained({})
 result = segment("street.jpg")  # result.label_hw, result.classes
 result.overlay().save("out.png")
 ```"""
@@ -37,10 +42,14 @@ def model_card(
     *,
     images: bool,
     trained_on: str | None = None,
+    compact: bool = False,
+    example: str = "this folder, or its id on the hub",
+    results: Sequence[str] = (),
 ) -> str:
     """Write the card as text. `images` says whether the sheet of predictions is there.
 
     `trained_on` names the training data, if the recipe does not say any more where it was.
+    `example` is what the example opens. `results` are further sections, after the scores.
     """
     data = trained.info.recipe.data
     trained_on = trained_on or data.title
@@ -51,12 +60,14 @@ def model_card(
         _front_matter(trained, title, licence, trained_on),
         f"# {title}",
         _summary(trained, trained_on),
-        EXAMPLE,
+        EXAMPLE.format(json.dumps(example)),
         f"![Images, their labels, and the predictions of the network]({SHEET})" if images else "",
         "## Scores",
         _scores(trained),
+        *results,
         "## Cost",
         _costs(cost, data.crop),
+        COMPACT if compact else "",
         "## Classes",
         ", ".join(trained.info.classes),
         "## Licence",

@@ -10,9 +10,11 @@ from pathlib import Path
 
 from reconet.errors import OutputError, RecipeError, first_line
 from reconet.export.model_card import LIBRARY, default_title, model_card
-from reconet.models.trained import load_trained, save_trained
+from reconet.inference import find_network
+from reconet.models.trained import find_weights, load_trained, save_compact, save_trained
 from reconet.recipes.storage import dump_recipe, without_paths
 from reconet.system.files import check_output_folder, write_text
+from reconet.system.progress import SILENT, Progress
 from reconet.system.run_files import BEST, LAST, LOG, RECIPE, SHEET
 
 CARD = "README.md"
@@ -21,14 +23,23 @@ RUN_FILES = (LAST, LOG)  # a folder with one of these is a run directory
 
 
 def write_shared_folder(
-    run: Path, out: Path, *, licence: str | None = None, name: str | None = None
+    source: str | Path,
+    out: Path,
+    *,
+    licence: str | None = None,
+    name: str | None = None,
+    compact: bool = False,
+    progress: Progress = SILENT,
 ) -> Path:
-    """Copy the files of a run that others need, and write a model card."""
-    weights = run / BEST if run.is_dir() else run
+    """Copy the files of a network that others need, and write a model card.
+
+    `source` is its path or name. A compact file of weights is a quarter as large.
+    """
+    weights = find_weights(find_network(source, progress=progress).path)
     if out.resolve() == weights.parent.resolve():
         raise OutputError(f"{out} is the run itself; share it into another folder.")
     check_output_folder(out, is_shared_folder)
-    trained = load_trained(run)
+    trained = load_trained(weights)
     title, trained_on = name or default_title(trained), trained.info.recipe.data.title
     info = replace(trained.info, recipe=without_paths(trained.info.recipe))
     trained = replace(trained, info=info)
@@ -36,13 +47,20 @@ def write_shared_folder(
     try:
         out.mkdir(parents=True, exist_ok=True)
         # The card first: with a card, a folder that is only half written may be written again.
-        card = model_card(trained, title, licence, images=sheet.is_file(), trained_on=trained_on)
+        card = model_card(
+            trained,
+            title,
+            licence,
+            images=sheet.is_file(),
+            trained_on=trained_on,
+            compact=compact,
+        )
         write_text(out / CARD, card)
         if sheet.is_file():
             shutil.copyfile(sheet, out / SHEET)
     except OSError as error:
         raise OutputError(f"cannot write {out}: {error.strerror or error}.") from error
-    save_trained(out / BEST, trained)
+    (save_compact if compact else save_trained)(out / BEST, trained)
     write_text(out / RECIPE, dump_recipe(trained.info.recipe) + "\n")
     return out
 

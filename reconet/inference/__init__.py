@@ -2,6 +2,7 @@
 
 predictor.py    one network as a function: images in, labels out
 own_network.py  a network that was built in Python, as a Predictor or a file
+by_name.py      find a network by its path or its name
 network.py      open a network, whatever file it is in
 backends/       run exported networks: ONNX Runtime, OpenVINO, torch.export
 protocol.py     how an image is shown to a network: scales, windows, mirror images
@@ -11,6 +12,7 @@ video.py        segment a video, or what a camera sees
 folder/         predict many images into a folder
 """
 
+from reconet.inference.by_name import FoundNetwork, find_network, shipped_networks
 from reconet.inference.folder import FolderResult, predict_folder
 from reconet.inference.network import Network, make_forward, open_network
 from reconet.inference.predictor import Prediction, Predictor
@@ -20,13 +22,16 @@ from reconet.inference.windows import Forward, predict_labels, whole_image
 __all__ = [
     "FolderResult",
     "Forward",
+    "FoundNetwork",
     "Network",
     "Prediction",
     "Predictor",
     "Protocol",
+    "find_network",
     "make_forward",
     "open_network",
     "predict_folder",
     "predict_labels",
+    "shipped_networks",
     "whole_image",
 ]

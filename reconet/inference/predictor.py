@@ -22,6 +22,7 @@ from torch import nn
 from reconet.data.images.draw import overlay
 from reconet.data.images.read import decode_upright, read_upright, to_upright
 from reconet.errors import DataError, RecipeError
+from reconet.inference.by_name import find_pretrained
 from reconet.inference.network import AUTO, Network, make_network, open_network
 from reconet.inference.own_network import PLAIN, UNIT, describe_model
 from reconet.inference.protocol import Protocol
@@ -32,7 +33,6 @@ from reconet.inference.windows import (
     probability_bands,
     run_together,
 )
-from reconet.models.hub import find_shared
 from reconet.system.distributed import pick_device
 from reconet.types import Colour, Image, Label, Palette
 
@@ -137,8 +137,11 @@ class Predictor:
         device: str = "auto",
         precision: str = AUTO,
     ) -> Self:
-        """Open a shared network: a folder that `reconet share` wrote, or its id on the hub."""
-        path = find_shared(source)
+        """Open a network by a name of `reconet zoo`, such as "voc12".
+
+        Or open a shared one: a folder that `reconet share` wrote, or its id on the hub.
+        """
+        path = find_pretrained(source)
         return cls.from_run(path, protocol=protocol, device=device, precision=precision)
 
     def __repr__(self) -> str:

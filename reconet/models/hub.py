@@ -39,5 +39,8 @@ def find_shared(source: str | Path) -> Path:
         return path
     hub_id = str(source)
     if hub_id.count("/") != 1 or hub_id.startswith(("/", ".", "~")):
-        raise CheckpointError(f"no shared network at {source}: neither a folder nor a hub id.")
+        raise CheckpointError(
+            f"no shared network at {source}: it is no folder, no hub id, and no name that "
+            "`reconet zoo` lists."
+        )
     return download(hub_id, BEST, instead="name a folder that `reconet share` wrote")

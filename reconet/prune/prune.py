@@ -12,11 +12,12 @@ from reconet.data.dataset import Dataset, evenly_spaced
 from reconet.errors import DataError, OutputError, RecipeError
 from reconet.evaluation import check_classes, count_confusion
 from reconet.evaluation.benchmarks import named_scores
+from reconet.inference import FoundNetwork, find_network
 from reconet.inference.network import make_forward
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import whole_image
 from reconet.models.decompose import low_rank_core
-from reconet.models.trained import TrainedNetwork, load_trained, save_trained
+from reconet.models.trained import TrainedNetwork, find_weights, load_trained, save_trained
 from reconet.prune.measure import NetworkMeasurement, measure
 from reconet.prune.ranks import best_ranks, keep_ranks, rank_importance
 from reconet.recipes.storage import read_recipe, write_recipe
@@ -46,7 +47,7 @@ class PruneResult:
 
 
 def prune_run(
-    run: Path,
+    source: str | Path,
     ranks: Sequence[int],
     *,
     split: str | None = None,
@@ -56,14 +57,18 @@ def prune_run(
     device: str = "auto",
     progress: Progress = SILENT,
 ) -> PruneResult:
-    """Prune a trained network to each of `ranks`, and write a run directory for each."""
-    before = load_trained(run)
+    """Prune a network to each of `ranks`, and write a run directory for each.
+
+    `source` is its path or name.
+    """
+    found = find_network(source, progress=progress)
+    before = load_trained(found.path)
     processes = Processes.single(pick_device(device))
     before.model.to(processes.device)
-    directories = _output_directories(run, before, ranks, out)
+    directories = _output_directories(found, before, ranks, out)
     data = before.info.recipe.data
-    scored = _open(before, data.val_split, root, run)
-    calibration = _open(before, split or data.train_split, root, run)
+    scored = _open(before, data.val_split, root, found)
+    calibration = _open(before, split or data.train_split, root, found)
     chosen = evenly_spaced(len(calibration), images)
     progress.start(len(chosen), "calibrate")
     importance_r = rank_importance(
@@ -76,7 +81,7 @@ def prune_run(
         progress.start(len(scored), f"score {name}")
         score = _score(network, scored, processes, protocol, progress)
         networks[name] = replace(network, info=replace(network.info, score=score))
-    paths = [run / BEST if run.is_dir() else run]
+    paths = [find_weights(found.path)]
     pruned = list(networks.values())[1:]
     paths += [_save(one, directory) for one, directory in zip(pruned, directories, strict=True)]
     return PruneResult(
@@ -91,24 +96,27 @@ def prune_run(
     )
 
 
-def _open(before: TrainedNetwork, split: str, root: Path | None, run: Path) -> Dataset:
+def _open(before: TrainedNetwork, split: str, root: Path | None, found: FoundNetwork) -> Dataset:
     data = before.info.recipe.data
     dataset = open_split(data, split, root)
-    check_classes(before.info.classes, dataset, run)
+    check_classes(before.info.classes, dataset, str(found))
     if len(dataset) == 0:
         raise DataError(f"{data.name} has no images in split {split!r}.")
     return dataset
 
 
 def _output_directories(
-    run: Path, before: TrainedNetwork, ranks: Sequence[int], out: Path | None
+    found: FoundNetwork, before: TrainedNetwork, ranks: Sequence[int], out: Path | None
 ) -> list[Path]:
     """Choose where the results go. Raise before anything is computed if one cannot be written."""
     rank = low_rank_core(before.model).rank
     for wanted in ranks:
         if not 1 <= wanted < rank:
-            raise RecipeError(f"--rank must be at least 1 and below {rank}, the rank of {run}.")
-    home = (run if run.is_dir() else run.parent).resolve()
+            raise RecipeError(f"--rank must be at least 1 and below {rank}, the rank of {found}.")
+    path = found.path
+    home = (path if path.is_dir() else path.parent).resolve()
+    if found.name:  # nothing is written beside it
+        home = Path.cwd() / found.short_name
     if out is None:
         directories = [home.with_name(f"{home.name}-rank{wanted}") for wanted in ranks]
     else:

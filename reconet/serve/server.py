@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reconet.errors import MissingExtraError, RecipeError
-from reconet.inference.predictor import Predictor
+from reconet.inference import Predictor, find_network
 from reconet.serve.limits import LOOPBACK, Limits
+from reconet.system.progress import SILENT, Progress
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -50,18 +51,20 @@ class Server:
 
 
 def open_server(
-    source: Path,
+    source: str | Path,
     *,
     host: str = "127.0.0.1",
     port: int = 8000,
     limits: Limits | None = None,
     device: str = "auto",
     precision: str = "auto",
+    progress: Progress = SILENT,
 ) -> Server:
-    """Listen on a port and open a network. Call run() on the result to answer requests.
+    """Listen on a port and open a network, by its path or name.
 
-    A server on this machine's own address answers only requests that call it by such a name. A
-    server for other machines cannot know by which names they call it, and answers to any.
+    Call run() on the result to answer requests. A server on this machine's own address answers only
+    requests that call it by such a name. A server for other machines cannot know by which names
+    they call it, and answers to any.
     """
     try:
         import uvicorn  # noqa: F401
@@ -71,7 +74,8 @@ def open_server(
         raise MissingExtraError("serve", "reconet serve") from error
     listener = listen(host, port)  # first, so that a taken port is an error at once
     try:
-        predictor = Predictor.from_run(source, device=device, precision=precision)
+        path = find_network(source, progress=progress).path
+        predictor = Predictor.from_run(path, device=device, precision=precision)
         here = host in LOOPBACK
         # Images of a run's dataset are for this machine alone. A file may be a stranger's, and
         # name a folder that it knows nothing of.
@@ -79,7 +83,7 @@ def open_server(
             predictor,
             limits,
             hosts=LOOPBACK if here else (),
-            own_examples=here and source.is_dir(),
+            own_examples=here and path.is_dir(),
         )
     except BaseException:  # Ctrl-C while the network loads must free the port too
         listener.close()

@@ -14,7 +14,7 @@ from torch import Tensor
 from reconet.data import DATASETS
 from reconet.data.classes import colour_map
 from reconet.errors import CheckpointError, pick
-from reconet.models.backbone import BACKBONES, Bottleneck
+from reconet.models.backbone import RESNETS, Bottleneck
 from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.trained import TrainedNetwork
@@ -201,7 +201,7 @@ def _model_settings(state: State, head: Head, options: dict[str, Any]) -> Model:
     )
     first = state.get("backbone.layer1.0.conv1.weight")
     is_bottleneck = "backbone.layer1.0.conv3.weight" in state
-    for name, (block, known) in BACKBONES.items():
+    for name, (block, known) in RESNETS.items():
         if known == depths and block is Bottleneck and is_bottleneck and first is not None:
             plain = "backbone.conv1.weight" in state
             return Model(

@@ -13,12 +13,12 @@ from PIL import Image
 
 from reconet.cache import Part, Store, TrainingViews, WholeImages, open_features
 from reconet.cache.build import EntryWriter, Pace, check_disk, fill
-from reconet.cache.cache import ROOT_VARIABLE, cache_root
 from reconet.data import open_dataset
 from reconet.data.dataset import Dataset
 from reconet.data.transforms import Augmentation
 from reconet.errors import DataError, OutputError
 from reconet.system.distributed import Processes
+from reconet.system.user_cache import ROOT_VARIABLE, cache_root
 from tests.factories import ProgressRecorder, tiny_model
 
 ALONE = Processes.single(torch.device("cpu"))

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from reconet.cache import Part, Store
-from reconet.cache.cache import FEATURES, ROOT_VARIABLE
+from reconet.cache.cache import FEATURES
+from reconet.system.user_cache import ROOT_VARIABLE
 from tests.cli.run import run
 
 

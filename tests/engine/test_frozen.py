@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from reconet.cache.cache import ROOT_VARIABLE
 from reconet.engine import plan_features, run_training
 from reconet.errors import RecipeError
 from reconet.models.trained import load_trained
 from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
+from reconet.system.user_cache import ROOT_VARIABLE
 from tests.factories import ProgressRecorder, tiny_model, tiny_recipe
 from tests.launch import ENVIRONMENT, assert_same_run, command, kill_when, run, start, weights
 

@@ -83,7 +83,7 @@ def test_a_wrong_hub_id_is_told_before_anything_is_written(
 def test_what_is_no_shared_network_is_one_line(run: Path, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"there is no best\.safetensors in it"):
         find_shared(tmp_path.parent)
-    with pytest.raises(CheckpointError, match="neither a folder nor a hub id"):
+    with pytest.raises(CheckpointError, match="it is no folder, no hub id"):
         find_shared("/no/such/place")
     with pytest.raises(OutputError, match="the run itself"):
         write_shared_folder(run, run)

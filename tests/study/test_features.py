@@ -7,7 +7,6 @@ from typing import NamedTuple
 import pytest
 
 from reconet.cache.build import EntryWriter
-from reconet.cache.cache import ROOT_VARIABLE
 from reconet.engine.prepare import missing_bytes, plan_features
 from reconet.errors import OutputError, TrainingError
 from reconet.recipes.overrides import apply_overrides
@@ -18,6 +17,7 @@ from reconet.study.run_trial import run_trial
 from reconet.study.scheduler import run_trials
 from reconet.study.trial import Trial, make_trials
 from reconet.system.progress import SILENT
+from reconet.system.user_cache import ROOT_VARIABLE
 from tests.factories import ProgressRecorder
 from tests.study.tiny_study import study_recipe
 

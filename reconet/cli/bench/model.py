@@ -1,7 +1,6 @@
 """reconet bench model."""
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,9 +17,13 @@ from reconet.cli.arguments import (
 from reconet.cli.output import print_result, show_progress
 from reconet.system.readable import counted
 
-OptionalRunArgument = Annotated[
-    Path | None,
-    typer.Argument(metavar="RUN", help="A run, by default RecoNet with random weights."),
+OptionalNetworkArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="NETWORK",
+        help="A run directory, a .safetensors file, or a name of `reconet zoo`. By default RecoNet "
+        "with random weights.",
+    ),
 ]
 WayOption = Annotated[
     list[str] | None,
@@ -35,7 +38,7 @@ ThreadsOption = Annotated[
 
 
 def model(
-    run: OptionalRunArgument = None,
+    network: OptionalNetworkArgument = None,
     size: SizeOption = "512x512",
     backbone: BackboneOption = "resnet50",
     rounds: RoundsOption = 5,
@@ -51,27 +54,32 @@ def model(
     int8. All take turns. The table shows images a second, the ratio to eager fp32, and the part of
     pixels with the same label as in eager fp32. Use
     --context to add other methods on the same backbone, or all of them with "all". --backbone is
-    for a network without a run.
+    for random weights.
 
     \b
     Examples:
       reconet bench model runs/first --size 128
       reconet bench model --way "OpenVINO int8" --rounds 9 --json
-      reconet bench model runs/voc --context danet --context pspnet
+      reconet bench model voc12 --context danet --context pspnet
     """
     import torch
 
     from reconet.bench.model import bench_model, untrained_network
     from reconet.cli.tables.bench import model_table
+    from reconet.inference import find_network
     from reconet.models.context import CONTEXTS
     from reconet.models.trained import load_trained
 
     pixels = parse_size(size)
     if threads is not None:
         torch.set_num_threads(threads)
-    trained = load_trained(run) if run is not None else untrained_network(backbone)
     others = list(CONTEXTS) if context == ["all"] else context or []
-    with show_progress("bench", "measuring, takes some minutes ..."):
+    with show_progress("bench", "measuring, takes some minutes ...") as progress:
+        trained = (
+            untrained_network(backbone)
+            if network is None
+            else load_trained(find_network(network, progress=progress).path)
+        )
         results = bench_model(trained, size=pixels, rounds=rounds, ways=way, contexts=others)
     count = torch.get_num_threads()
     title = f"{trained.info.recipe.model.backbone}, one image of {size}, {counted(count, 'thread')}"

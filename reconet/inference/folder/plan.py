@@ -7,6 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from reconet.errors import OutputError
+from reconet.inference.by_name import FoundNetwork
 from reconet.inference.folder.find import FoundImages
 from reconet.inference.folder.output_names import ENDINGS, name_outputs
 from reconet.inference.folder.record import (
@@ -53,14 +54,14 @@ class FolderPlan:
 def make_folder_plan(
     found: FoundImages,
     out: Path,
-    source: Path,
+    network: FoundNetwork,
     predictor: Predictor,
     wanted: WantedOutputs,
     overwrite: bool,
 ) -> FolderPlan:
     """Plan the files of all images. With `overwrite` none is done, but the names stay."""
     settings = blake2b(str(predictor.protocol).encode(), digest_size=4).hexdigest()
-    run = f"{hash_network(source)}-{settings}"
+    run = f"{hash_network(network.path)}-{settings}"
     record = read_record(out)
     if overwrite:
         record = {key: replace(entry, run="") for key, entry in record.items()}
@@ -84,7 +85,7 @@ def make_folder_plan(
     return FolderPlan(
         out=out,
         run=run,
-        network=str(source),
+        network=str(network),
         token=uuid4().hex[:12],
         images=list(stems.items()),
         done={key: entry for key, entry in record.items() if _is_done(out, entry, run, wanted)},

@@ -6,11 +6,13 @@ in turn. So one process and several show the network the same batches, and write
 """
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from reconet.inference.by_name import FoundNetwork, find_network
 from reconet.inference.folder.find import find_images
 from reconet.inference.folder.plan import (
     FolderPlan,
@@ -41,6 +43,7 @@ class FolderResult:
     protocol: str
     images: list[dict[str, Any]]  # source, status, and more
     untried: dict[str, int]  # other files in the folders: how many of each suffix
+    seconds: dict[str, float]  # of the parts of the work
 
     def having(self, status: str) -> list[dict[str, Any]]:
         """Return the images with a status: done, skipped or failed."""
@@ -58,7 +61,7 @@ class FolderResult:
 
 
 def predict_folder(
-    source: Path,
+    source: str | Path,
     arguments: list[str],
     out: Path | None = None,
     *,
@@ -73,20 +76,24 @@ def predict_folder(
 ) -> FolderResult | None:
     """Predict all images that the arguments name, and write their files.
 
-    The arguments are files, folders, globs, or @lists of paths. `change` may change the recipe,
-    and with it how images are shown. `memory` is the budget for that in bytes. With several
-    processes only the first one gets a result and reports progress.
+    `source` is a path or name of a network. The arguments are files, folders, globs, or @lists of
+    paths. `change` may change the recipe, and with it how images are shown. `memory` is the
+    budget for that in bytes. With several processes only the first one gets a result and reports
+    progress.
     """
+    began = time.perf_counter()
     wanted = WantedOutputs(overlay=overlay, probabilities=probabilities)
     with join_processes(device) as processes:
         found = find_images(arguments) if processes.is_first else None
-        folder = Path(os.path.abspath(out or default_out(source)))
+        network = find_network(source, progress=progress if processes.is_first else SILENT)
+        folder = Path(os.path.abspath(out or default_out(network)))
         if processes.is_first:
             check_output_folder(folder)
-        predictor = _open_predictor(source, processes, change, memory, precision)
+        predictor = _open_predictor(network.path, processes, change, memory, precision)
+        opened = time.perf_counter()
         plan = None
         if found is not None:
-            plan = make_folder_plan(found, folder, source, predictor, wanted, overwrite)
+            plan = make_folder_plan(found, folder, network, predictor, wanted, overwrite)
         plan = processes.broadcast(plan)
         chunks = chunks_of_process(plan, processes, predictor.protocol.batch)
         progress = progress if processes.is_first else SILENT
@@ -97,18 +104,17 @@ def predict_folder(
         if not processes.is_first:
             return None
         untried = found.untried if found is not None else {}
-        return _finish(plan, predictor, results, processes.size, untried)
+        seconds = {"open": opened - began, "segment": time.perf_counter() - opened}
+        return _finish(plan, predictor, results, processes.size, untried, seconds)
 
 
-def default_out(source: Path) -> Path:
-    """Return the folder beside the network where its predictions go by default.
+def default_out(network: FoundNetwork) -> Path:
+    """Return the folder where predictions go by default.
 
     The labels of an export differ a little, so it has a folder of its own.
     """
-    if source.is_dir():
-        return source / FOLDER
-    exported = source.suffix != ".safetensors"
-    return source.parent / (f"{FOLDER}-{source.name}" if exported else FOLDER)
+    exported = network.path.is_file() and network.path.suffix != ".safetensors"
+    return network.home(f"{FOLDER}-{network.path.name}" if exported else FOLDER)
 
 
 def _open_predictor(
@@ -135,6 +141,7 @@ def _finish(
     results: dict[Path, dict[str, Any]],
     processes: int,
     untried: dict[str, int],
+    seconds: dict[str, float],
 ) -> FolderResult:
     """Turn the journals into the record, and add the images that were done before."""
     journals = [journal_path(plan.out, plan.token, rank) for rank in range(processes)]
@@ -151,4 +158,5 @@ def _finish(
         protocol=str(predictor.protocol),
         images=images,
         untried=untried,
+        seconds=seconds,
     )
