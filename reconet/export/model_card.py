@@ -20,9 +20,9 @@ from reconet.system.run_files import SHEET
 
 LIBRARY = "library_name: reconet"  # a line of every card that this package writes
 COMPACT = (
-    "The weights of convolutions and linear layers are stored as int8 with one fp16 scale for each "
-    "output channel, other parameters as fp16. They are read into fp32. The auxiliary head, which "
-    "only a training uses, is left out."
+    "The weights of large convolutions and linear layers are stored as int8 with one fp16 scale "
+    "for each output channel, other parameters as fp16. They are read into fp32. The auxiliary "
+    "head, which only a training uses, is left out."
 )
 EXAMPLE = """Install reconet first: `pip install .` in its clone. Then:
 

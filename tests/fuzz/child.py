@@ -31,6 +31,7 @@ from reconet.engine.run_directory import read_log
 from reconet.errors import ReconetError
 from reconet.export import export
 from reconet.inference.backends import open_exported
+from reconet.models import compact
 from reconet.models.trained import TrainedNetwork, load_trained, save_compact, save_trained
 from reconet.models.weights import read_tensors
 from reconet.recipes.storage import dump_recipe, read_recipe
@@ -81,6 +82,11 @@ def trained(save: Callable[[Path, TrainedNetwork], None] = save_trained) -> byte
         palette = ((0, 0, 0), (9, 9, 9))
         save(path, tiny_network(RECIPE, classes=("a", "b"), palette=palette))
         return path.read_bytes()
+
+
+def compact_file() -> bytes:
+    compact.SMALL = 0  # the layers of a tiny network count as large
+    return trained(save_compact)
 
 
 def last_pt() -> bytes:
@@ -140,7 +146,7 @@ KINDS: dict[str, tuple[Callable[[], bytes], str, Callable[[Path], object]]] = {
     "log": (log_lines, ".jsonl", into_run(read_log)),
     "safetensors": (lambda: safetensors_bytes(TENSORS), ".safetensors", read_tensors),
     "trained": (trained, ".safetensors", load_trained),
-    "compact": (lambda: trained(save_compact), ".safetensors", load_trained),
+    "compact": (compact_file, ".safetensors", load_trained),
     "torch": (lambda: saved(TENSORS), ".pth", read_tensors),
     "last": (last_pt, ".pt", run_weights),
     "onnx": (

@@ -8,14 +8,23 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from reconet.engine import run_training
 from reconet.engine.checkpoint import run_weights
 from reconet.errors import CheckpointError
+from reconet.evaluation import evaluate
 from reconet.inference import Predictor
+from reconet.models import compact
 from reconet.models.compact import SCALE, decode_weights, encode_weights, quantise_channels
 from reconet.models.trained import load_trained, put_weights, save_compact, save_trained
+from reconet.recipes import find_recipe
 from tests.factories import smooth_image, tiny_model, tiny_network, tiny_recipe
 
 FILE = Path("net.safetensors")
+
+
+@pytest.fixture(autouse=True)
+def _tiny_layers_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compact, "SMALL", 0)
 
 
 def slow_decode(weight: Tensor, step_o: Tensor) -> Tensor:
@@ -65,6 +74,7 @@ def test_layers_are_int8_other_parameters_fp16_and_buffers_as_they_are() -> None
     assert running_var is not None
     running_mean.fill_(1000.123)  # fp16 would be off by 0.1, which is ten deviations
     running_var.fill_(1e-4)
+    running_var[0] = 83_615  # a public ResNet-50 has such a variance. fp16 ends at 65,504
     encoded = encode_weights(net)
     kinds = {key: value.dtype for key, value in encoded.items()}
     assert kinds == {
@@ -83,10 +93,19 @@ def test_layers_are_int8_other_parameters_fp16_and_buffers_as_they_are() -> None
     decoded = decode_weights(encoded, FILE)
     assert decoded.keys() == net.state_dict().keys()
     assert torch.equal(decoded["1.running_mean"], running_mean)
+    assert torch.equal(decoded["1.running_var"], running_var)
     assert torch.equal(
         decoded["0.weight"], slow_decode(encoded["0.weight"], encoded["0.weight:scale"])
     )
     torch.testing.assert_close(decoded["3.bias"], net.state_dict()["3.bias"], rtol=1e-3, atol=1e-7)
+
+
+def test_small_layers_are_fp16(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compact, "SMALL", 12)
+    net = nn.Sequential(nn.Linear(4, 3, bias=False), nn.Linear(3, 5, bias=False))
+    kinds = {key: value.dtype for key, value in encode_weights(net).items()}
+    assert kinds["0.weight"] == torch.float16
+    assert kinds["1.weight"] == torch.int8
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, 1e30])
@@ -101,20 +120,20 @@ def test_what_has_no_compact_form_is_refused(name: str, value: float) -> None:
 
 def test_a_compact_network_is_small_and_predicts_the_same(tmp_path: Path) -> None:
     trained = tiny_network(tiny_recipe("model.aux=true"), decided=True)
-    full, compact = tmp_path / "full.safetensors", tmp_path / "compact.safetensors"
+    full, small = tmp_path / "full.safetensors", tmp_path / "small.safetensors"
     save_trained(full, trained)
-    save_compact(compact, trained)
-    loaded = load_trained(compact)
+    save_compact(small, trained)
+    loaded = load_trained(small)
     assert loaded.model.aux is None
     assert not loaded.info.recipe.model.aux
     assert loaded.info.classes == trained.info.classes
     assert all(value.dtype != torch.half for value in loaded.model.state_dict().values())
     weights = sum(value.numel() for value in trained.model.state_dict().values())
-    tensors = load_file(compact)
+    tensors = load_file(small)
     assert sum(value.nbytes for value in tensors.values()) < 1.3 * weights
     images = [smooth_image(seed, 60, 80) for seed in range(4)]
     ours, theirs = (
-        Predictor.from_run(path, device="cpu", precision="fp32")(images) for path in (full, compact)
+        Predictor.from_run(path, device="cpu", precision="fp32")(images) for path in (full, small)
     )
     agree = np.mean([a.label_hw == b.label_hw for a, b in zip(ours, theirs, strict=True)])
     assert agree > 0.97
@@ -185,3 +204,31 @@ def test_a_compact_format_of_the_future_is_refused(tmp_path: Path) -> None:
     save_file(load_file(path), path, trained.info.texts() | {"compact": "2"})
     with pytest.raises(CheckpointError, match="needs a newer reconet"):
         load_trained(path)
+
+
+@pytest.mark.slow
+def test_the_score_of_a_trained_network_stays(tmp_path: Path) -> None:
+    settings = ["train.steps=100", "train.eval_every=100", "data.options.val=16"]
+    recipe = tiny_recipe(*settings, "data.options.train=100", "train.save_every=100")
+    run_training(recipe, tmp_path / "run", device="cpu")
+    save_compact(tmp_path / "small.safetensors", load_trained(tmp_path / "run"))
+    before, after = (
+        evaluate(tmp_path / name, device="cpu") for name in ("run", "small.safetensors")
+    )
+    assert before is not None
+    assert after is not None
+    assert before.figures["miou"] > 0.06, "it has learned nothing, and the test proves nothing"
+    assert abs(before.figures["miou"] - after.figures["miou"]) < 0.01
+
+
+@pytest.mark.slow
+def test_a_resnet50_with_its_head_has_less_than_40_mb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()  # the true bound of small layers
+    recipe = find_recipe("voc12/frozen_r50")
+    classes = tuple(f"class {n}" for n in range(21))
+    palette = tuple((n, n, n) for n in range(21))
+    path = tmp_path / "net.safetensors"
+    save_compact(path, tiny_network(recipe, classes=classes, palette=palette))
+    assert 20e6 < path.stat().st_size < 40e6

@@ -113,7 +113,7 @@ def default_out(network: FoundNetwork) -> Path:
 
     The labels of an export differ a little, so it has a folder of its own.
     """
-    exported = network.path.is_file() and network.path.suffix != ".safetensors"
+    exported = not network.path.is_dir() and network.path.suffix != ".safetensors"
     return network.home(f"{FOLDER}-{network.path.name}" if exported else FOLDER)
 
 

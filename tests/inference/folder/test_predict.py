@@ -9,7 +9,7 @@ from PIL import Image as Pillow
 
 from reconet.cli import main
 from reconet.data.images.read import read_mask
-from reconet.inference import Predictor, predict_folder
+from reconet.inference import FoundNetwork, Predictor, predict_folder
 from reconet.inference.folder.predict import default_out
 from reconet.inference.folder.record import RECORD
 from tests.factories import ProgressRecorder
@@ -91,21 +91,26 @@ def test_broken_files_get_a_line_each_and_the_rest_is_done(
 
 
 def test_an_export_has_a_folder_of_its_own_beside_its_run(tmp_path: Path) -> None:
-    assert default_out(tmp_path) == tmp_path / "predictions"
-    assert default_out(tmp_path / "best.safetensors") == tmp_path / "predictions"
-    assert default_out(tmp_path / "model.onnx") == tmp_path / "predictions-model.onnx"
+    run, file, export = (
+        FoundNetwork(path=path)
+        for path in (tmp_path, tmp_path / "best.safetensors", tmp_path / "model.onnx")
+    )
+    assert default_out(run) == default_out(file) == tmp_path / "predictions"
+    assert default_out(export) == tmp_path / "predictions-model.onnx"
 
 
 def test_where_and_how_stand_in_lines_of_their_own(
     capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
 ) -> None:
-    save_image(tmp_path / "a.png")
-    lines = ask_predict(capsys, run, tmp_path / "a.png", "--out", tmp_path / "out")[1][
+    for name in ("a.png", "b.png"):
+        save_image(tmp_path / "in" / name)
+    lines = ask_predict(capsys, run, tmp_path / "in", "--out", tmp_path / "out")[1][
         "text"
     ].splitlines()
     assert lines[0] == f"predictions in {tmp_path / 'out'}"
+    assert lines[-3] == f"network: {run}, run as torch fp32, batch norm folded, channels last"
     assert lines[-2].startswith("protocol: ")
-    assert lines[-1] == "network run as: torch fp32, batch norm folded, channels last"
+    assert lines[-1].startswith("time: ")
 
 
 def test_one_process_and_two_write_the_same(
