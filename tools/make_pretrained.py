@@ -27,7 +27,7 @@ from reconet.system.files import readable_bytes, write_text
 from reconet.system.progress import Progress
 from reconet.system.run_files import RECIPE, STARTS
 
-MULTI_SCALE = ("eval.scales=[0.5,0.75,1.0,1.25,1.5,1.75]", "eval.flip=true")
+MULTI_SCALE = ("eval.scales=[0.75,1.0,1.25,1.5,1.75,2.0]", "eval.flip=true")
 MOST_ROWS = 25  # of a table of validations
 WORST, PAIRS = 5, 8  # classes and confusions that are named as weaknesses
 

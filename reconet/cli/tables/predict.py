@@ -11,6 +11,8 @@ from rich.text import Text
 from reconet.cli.tables.table import make_table
 from reconet.inference import FolderResult
 
+KINDS = {"labels": "mask"}  # a file of labels is a mask
+
 
 def prediction_tables(result: FolderResult, seconds: Mapping[str, float]) -> list[RenderableType]:
     """Return what was found and where it is, then how it was made and how long that took.
@@ -35,7 +37,7 @@ def _one_image(result: FolderResult, image: Mapping[str, Any]) -> list[Renderabl
     return [
         make_table("", ["class", "% of the image"], rows),
         *(
-            Text(f"{kind}: {_short(result.out / name)}{again}", style="bold")
+            Text(f"{KINDS.get(kind, kind)}: {_short(result.out / name)}{again}", style="bold")
             for kind, name in image["outputs"].items()
         ),
     ]
