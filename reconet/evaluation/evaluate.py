@@ -13,7 +13,7 @@ from reconet.errors import DataError
 from reconet.evaluation.benchmarks import benchmark_scores, named_scores, without_nan
 from reconet.evaluation.confusion import count_confusion
 from reconet.evaluation.submit import Submission, open_submission
-from reconet.inference.by_name import find_network
+from reconet.inference.by_name import find_in_processes
 from reconet.inference.network import Network, open_network
 from reconet.inference.predictor import Predictor
 from reconet.inference.protocol import Protocol
@@ -56,9 +56,9 @@ def evaluate(
     submit: Path | None = None,
     progress: Progress = SILENT,
 ) -> Evaluation | None:
-    """Score a network: a run directory, a file, or a Predictor with its own protocol.
+    """Score a network.
 
-    `source` is a path or name, or a Predictor. By default it is scored on the validation split of
+    `source` is a path or name, or a Predictor with its own protocol. By default it is scored on the validation split of
     its recipe, by the protocol of the recipe, which `change` may change. `dataset` is another one
     to score on, already open. With several processes only the first one gets a result and reports
     progress.
@@ -68,7 +68,7 @@ def evaluate(
             network, recipe, owner = source.network, source.network.info.recipe, "the network"
             protocol = source.protocol
         else:
-            found = find_network(source, progress=progress if processes.is_first else SILENT)
+            found = find_in_processes(source, processes, progress)
             network, owner = open_network(found.path, processes.device), str(found)
             recipe = change(network.info.recipe)
             protocol = Protocol.of(recipe.eval, recipe.data)

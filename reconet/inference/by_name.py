@@ -13,6 +13,7 @@ from pathlib import Path
 from reconet import zoo
 from reconet.errors import CheckpointError
 from reconet.models.hub import find_shared
+from reconet.system.distributed import Processes
 from reconet.system.progress import SILENT, Progress
 from reconet.system.run_files import BEST, LAST, LOG, RECIPE
 
@@ -64,6 +65,15 @@ def find_network(
     if has_name:
         return FoundNetwork(path=zoo.open_public(name, progress), name=name)
     raise _not_found(path, [*files, *zoo.CATALOGUE])
+
+
+def find_in_processes(
+    source: str | Path, processes: Processes, progress: Progress = SILENT
+) -> FoundNetwork:
+    """Find a network on several processes. The first one downloads it, and the others wait."""
+    found = find_network(source, progress=progress) if processes.is_first else None
+    processes.broadcast(None)
+    return found or find_network(source)
 
 
 def find_pretrained(source: str | Path, *, shipped: Path | None = None) -> Path:

@@ -14,6 +14,8 @@ from reconet.export.share import CARD, RUN_FILES, upload_folder, write_shared_fo
 from reconet.inference.predictor import Predictor
 from reconet.models.hub import find_shared
 from reconet.models.trained import load_trained, save_trained
+from reconet.recipes.storage import read_recipe
+from reconet.system.files import readable_bytes
 from reconet.system.run_files import BEST, LAST, LOG, RECIPE, SHEET
 from tests.export.helpers import decided_run
 from tests.factories import tiny_network, tiny_recipe, write_run
@@ -66,6 +68,23 @@ def test_a_folder_of_ours_is_written_again(run: Path, tmp_path: Path) -> None:
     write_shared_folder(run, out, name="The second")
     assert "# The second" in (out / CARD).read_text()
     assert (out / "notes.txt").read_text() == "mine"
+
+
+def test_a_compact_file_is_smaller_and_every_door_opens_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("reconet.models.compact.SMALL", 0)  # all layers of a tiny network are int8
+    run, out = decided_run(tmp_path / "run", "model.aux=true"), tmp_path / "shared"
+    words = ["share", str(run), "--out", str(out), "--licence", "mit"]
+    assert main([*words, "--compact"]) == 0
+    before, after = ((folder / BEST).stat().st_size for folder in (run, out))
+    assert after < 0.45 * before  # names and shapes are a large part of a tiny file
+    sizes = f"weights: {readable_bytes(before)} before, {readable_bytes(after)} now"
+    assert capsys.readouterr().out.splitlines() == [str(out), sizes]
+    assert "stored as int8" in (out / CARD).read_text()
+    assert read_recipe(out / RECIPE).model.aux, "the recipe is that of the training"
+    assert Predictor.from_pretrained(out, device="cpu").classes == CLASSES
+    assert load_trained(out).model.aux is None
 
 
 def test_what_a_run_directory_is_known_by_is_what_a_training_writes() -> None:

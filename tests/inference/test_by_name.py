@@ -27,7 +27,7 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def desk(tmp_path: Path, shipped: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in an empty directory, with that folder in place of the package's own."""
+    """Enter an empty directory, with that folder in place of the package's own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(by_name, "PRETRAINED", shipped)
     return tmp_path

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from reconet.inference.by_name import FoundNetwork, find_network
+from reconet.inference.by_name import FoundNetwork, find_in_processes
 from reconet.inference.folder.find import find_images
 from reconet.inference.folder.plan import (
     FolderPlan,
@@ -85,7 +85,7 @@ def predict_folder(
     wanted = WantedOutputs(overlay=overlay, probabilities=probabilities)
     with join_processes(device) as processes:
         found = find_images(arguments) if processes.is_first else None
-        network = find_network(source, progress=progress if processes.is_first else SILENT)
+        network = find_in_processes(source, processes, progress)
         folder = Path(os.path.abspath(out or default_out(network)))
         if processes.is_first:
             check_output_folder(folder)
