@@ -23,9 +23,8 @@ from tests.factories import smooth_image
 from tests.serve.launch import serving
 
 ROOT = Path(__file__).parent.parent
-BLOCKS: list[str] = re.findall(
-    r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(), re.DOTALL
-)
+PAGE = (ROOT / "docs" / "python.md").read_text()
+BLOCKS: list[str] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 def block_with(text: str) -> str:

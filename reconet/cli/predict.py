@@ -90,7 +90,6 @@ def predict(
       reconet predict runs/first street.jpg
       reconet predict runs/first photos --out labelled --scales 0.75,1,1.25 --flip
       reconet predict runs/voc 'shots/*/left.png' --probabilities --json
-      reconet predict runs/first street.mp4 --out videos
       find photos -name '*.jpg' | reconet predict runs/first @- --out found
       torchrun --nproc-per-node 8 -m reconet predict runs/voc photos
     """

@@ -15,6 +15,7 @@ from reconet.evaluation.confusion import count_confusion
 from reconet.evaluation.submit import Submission, open_submission
 from reconet.inference.by_name import find_in_processes
 from reconet.inference.network import Network, open_network
+from reconet.inference.own_network import UNKNOWN
 from reconet.inference.predictor import Predictor
 from reconet.inference.protocol import Protocol
 from reconet.models.network_info import NetworkInfo
@@ -73,6 +74,10 @@ def evaluate(
             recipe = change(network.info.recipe)
             protocol = Protocol.of(recipe.eval, recipe.data)
         data = recipe.data
+        if dataset is None and data.name == UNKNOWN:
+            raise DataError(
+                f"{owner} does not say which dataset to score it on; pass data=... to reconet.save."
+            )
         if dataset is None:
             with explain_missing_import(network.info.imports, owner):
                 dataset = open_split(data, split or data.val_split, root)

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reconet.data import open_dataset, open_split
+from reconet.data import DATASETS, open_dataset, open_split
 from reconet.data.dataset import Dataset, evenly_spaced
 from reconet.data.images.read import read_image
 from reconet.data.layout import files_in
@@ -69,12 +69,13 @@ def images_of_dataset(dataset: Dataset, most: int) -> SampleImages:
 def load_samples(recipe: Recipe, split: str, root: Path | None, most: int) -> SampleImages:
     """Choose images of the dataset that the network was trained on.
 
-    Falls back to generated scenes if the dataset is not on this machine. `origin` records which
-    was used. An explicit `root` never falls back.
+    Falls back to generated scenes if the dataset is not on this machine, or not known here.
+    `origin` records which was used. An explicit `root` never falls back.
     """
     data = recipe.data
     try:
-        return images_of_dataset(open_split(data, split, root), most)
+        if data.name in DATASETS or root is not None:
+            return images_of_dataset(open_split(data, split, root), most)
     except AbsentError:
         if root is not None:
             raise

@@ -49,9 +49,9 @@ class ExampleImages:
         options = data.options if data.name == SCENES.info.name else {}
         try:
             settings = ScenesOptions.model_validate(options)
+            size = settings.size if "size" in options else DEFAULT_SIZE
         except ValidationError:  # of a stranger's file
-            settings = ScenesOptions()
-        size = settings.size if "size" in options else DEFAULT_SIZE
+            settings, size = ScenesOptions(), DEFAULT_SIZE
         return _draw(number, size if max(size) <= LONGEST_SIDE else DEFAULT_SIZE, settings.seed)
 
     def _name(self, number: int) -> str:

@@ -206,13 +206,13 @@ def test_a_training_and_an_evaluation_score_by_the_same_protocol_by_default() ->
 def test_a_score_by_another_protocol_than_in_training_stands_beside_that_of_the_training(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, _ = ask(capsys, "evaluate", run)
+    code, out, _ = ask(capsys, run)
     assert code == 0
     assert "protocol: windows of 32 x 32" in out
     assert "in training, at step 7: mIoU 50.00 % by another protocol: whole images" in out
-    code, out, _ = ask(capsys, "evaluate", run, "--mode=whole")
+    code, out, _ = ask(capsys, run, "--mode=whole")
     assert "in training" not in out
-    code, out, _ = ask(capsys, "evaluate", run, "--mode=whole", "--json")
+    code, out, _ = ask(capsys, run, "--mode=whole", "--json")
     assert json.loads(out)["in_training"]["miou"] == 0.5
 
 

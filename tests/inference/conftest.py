@@ -13,7 +13,7 @@ from tests.factories import tiny_network, tiny_recipe
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the file of a decided network that sees small windows."""
     path = tmp_path_factory.mktemp("run") / "net.safetensors"
-    recipe = tiny_recipe("data.crop=32", "data.base_size=48")
+    recipe = tiny_recipe("data.crop=32", "data.base_size=48", "eval.mode=slide")
     save_trained(path, tiny_network(recipe, decided=True))
     return path
 

@@ -34,8 +34,9 @@ def test_a_run_on_own_images_offers_those_of_its_val_split(tmp_path: Path) -> No
     options = 'data.options={"classes": ["a", "b"], "val_fraction": 0.6}'
     recipe = tiny_recipe("data.name=folder", f"data.root={tmp_path / 'data'}", options)
     run = write_run(tmp_path / "run", tiny_network(recipe))
-    app = open_server(run, port=0, device="cpu", precision="fp32").app
-    with TestClient(app, base_url="http://127.0.0.1") as client:
+    server = open_server(run, port=0, device="cpu", precision="fp32")
+    server.listener.close()
+    with TestClient(server.app, base_url="http://127.0.0.1") as client:
         listed = client.get("/api/examples").json()
         assert listed["about"].startswith("Images of folder data val, on which this network was")
         assert len(listed["examples"]) == 2
