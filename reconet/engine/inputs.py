@@ -82,6 +82,7 @@ class ImageInputs:
             protocol=Protocol.in_training(data),
             workers=data.workers,
             on_error=data.on_error,
+            with_loss=True,
             stop=stop,
             progress=progress,
         )

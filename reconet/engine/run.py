@@ -287,7 +287,7 @@ class TrainingRun:
         if not due or self.log_state.validated == step:
             return False
         try:
-            values, iou_k = validate(
+            values, iou_k, loss = validate(
                 self.state.best_model,
                 self.inputs,
                 self.val_set,
@@ -302,7 +302,8 @@ class TrainingRun:
             raise
         if self.seen_in_training:
             values["seen_in_training"] = True
-        self._log_validation(step, values, iou_k.tolist())
+        logged = values if loss is None else {**values, "loss": loss}
+        self._log_validation(step, logged, iou_k.tolist())
         better = values["miou"] > self.log_state.best_score
         best_score = max(values["miou"], self.log_state.best_score)
         stale = 0 if better else self.log_state.stale + 1

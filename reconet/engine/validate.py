@@ -21,6 +21,7 @@ class Validation(NamedTuple):
 
     values: dict[str, float]  # by their names in the log
     iou_k: Tensor
+    loss: float | None = None  # not with cached features
 
 
 def validate(
@@ -50,7 +51,8 @@ def validate(
             f"validation left out {counted(confusion.skipped, 'image')} that cannot be read"
         )
         values["skipped"] = confusion.skipped
-    return Validation(values, benchmark_scores(count_kk, info.name, info.classes).iou_k)
+    iou_k = benchmark_scores(count_kk, info.name, info.classes).iou_k
+    return Validation(values, iou_k, confusion.loss)
 
 
 class _StatusProgress:

@@ -14,14 +14,15 @@ from reconet.data.loader import OnError, Skipped, samples
 from reconet.errors import DataError, ReconetError
 from reconet.evaluation.metrics import confusion_matrix
 from reconet.inference.protocol import WHOLE, Protocol
-from reconet.inference.windows import Forward, predict_labels
+from reconet.inference.windows import Forward, best_class, probability_bands
 from reconet.models.segmenter import Segmenter
 from reconet.system.distributed import Processes
 from reconet.system.progress import SILENT, Progress
-from reconet.types import Label
+from reconet.types import IGNORE, Label
 
 OnPrediction = Callable[[str, Label], None]  # gets the name of an image and its predicted labels
 Stop = Callable[[], bool]
+LEAST = 1e-12  # a probability, so that one pixel cannot make the loss infinite
 
 
 class StoppedError(ReconetError):
@@ -33,6 +34,7 @@ class Confusion(NamedTuple):
 
     count_kk: Tensor
     skipped: int  # images that could not be read
+    loss: float | None = None  # cross-entropy of a labelled pixel, if it was asked for
 
 
 def count_model_confusion(
@@ -43,6 +45,7 @@ def count_model_confusion(
     protocol: Protocol = WHOLE,
     workers: int = 0,
     on_error: OnError = "raise",
+    with_loss: bool = False,
     stop: Stop = lambda: False,
     progress: Progress = SILENT,
 ) -> Confusion:
@@ -58,6 +61,7 @@ def count_model_confusion(
             protocol=protocol,
             workers=workers,
             on_error=on_error,
+            with_loss=with_loss,
             stop=stop,
             progress=progress,
         )
@@ -76,6 +80,7 @@ def count_confusion(
     workers: int = 0,
     on_error: OnError = "raise",
     on_prediction: OnPrediction | None = None,
+    with_loss: bool = False,
     stop: Stop = lambda: False,
     progress: Progress = SILENT,
 ) -> Confusion:
@@ -83,14 +88,14 @@ def count_confusion(
 
     Every process gets the same result. Images come one by one and are not kept. An image that
     cannot be read raises on all processes, or is skipped if `on_error` is "skip". If `stop`
-    returns True on any process, all raise a StoppedError. `progress` advances by one for each
-    image of this process. The caller starts it.
+    returns True on any process, all raise a StoppedError. `with_loss` also measures the loss.
+    `progress` advances by one for each image of this process. The caller starts it.
     """
     if len(dataset) == 0:
         raise DataError(f"{dataset.info.name} has no images in split {dataset.split!r}.")
     device = processes.device
     count_kk = torch.zeros(num_classes, num_classes, dtype=torch.int64, device=device)
-    error, stopped, skipped = None, False, 0
+    error, stopped, skipped, loss = None, False, 0, torch.zeros(2, dtype=torch.float64)
     rank, size = processes.rank, processes.size
     try:
         for sample in samples(
@@ -101,7 +106,11 @@ def count_confusion(
                 continue
             image_hwc = torch.from_numpy(sample.image_hwc).to(device)
             label_hw = torch.from_numpy(sample.label_hw).to(device)
-            predicted_hw = predict_labels(forward, image_hwc, protocol, num_classes)
+            predicted_hw = torch.empty_like(label_hw)
+            for rows, part_hkw in probability_bands(forward, image_hwc, protocol, num_classes):
+                predicted_hw[rows], _ = best_class(part_hkw)
+                if with_loss:
+                    loss += log_loss(part_hkw, label_hw[rows]).cpu()
             count_kk += confusion_matrix(label_hw, predicted_hw, num_classes)
             if on_prediction is not None:
                 on_prediction(sample.name, predicted_hw.cpu().numpy())
@@ -114,4 +123,14 @@ def count_confusion(
     if processes.sum(torch.tensor(float(stopped), device=device)):
         raise StoppedError("stopped before the last image.")
     all_skipped = processes.sum(torch.tensor(skipped, device=device))
-    return Confusion(processes.sum(count_kk), int(all_skipped))
+    total, pixels = processes.sum(loss.to(device)).tolist()
+    mean = total / pixels if with_loss and pixels else None
+    return Confusion(processes.sum(count_kk), int(all_skipped), mean)
+
+
+def log_loss(probability_hkw: Tensor, label_hw: Tensor) -> Tensor:
+    """Return the sum of -log p of the true classes, and the number of labelled pixels."""
+    valid_hw = label_hw != IGNORE
+    true_h1w = label_hw.where(valid_hw, 0).long().unsqueeze(1)
+    log_hw = probability_hkw.gather(1, true_h1w).squeeze(1).clamp_min(LEAST).log()
+    return torch.stack([-(log_hw * valid_hw).sum(dtype=torch.float64), valid_hw.sum().double()])

@@ -177,7 +177,7 @@ def _score(
     protocol: Protocol,
     progress: Progress,
 ) -> dict[str, float]:
-    count_kk, _ = count_confusion(
+    count_kk = count_confusion(
         make_forward(trained.model, processes.device),
         len(trained.info.classes),
         dataset,
@@ -185,7 +185,7 @@ def _score(
         protocol=protocol,
         workers=trained.info.recipe.data.workers,
         progress=progress,
-    )
+    ).count_kk
     return named_scores(count_kk.cpu(), trained.info.recipe.data.name, trained.info.classes)
 
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from reconet.data.loader import Batch
 from reconet.engine.setup import make_state
 from reconet.engine.train import State, train
+from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
 from reconet.system.distributed import Processes
 from tests.factories import tiny_recipe
@@ -17,7 +18,7 @@ CLASSES = 5
 
 
 def recipe(*settings: str) -> Recipe:
-    return tiny_recipe("train.steps=40", *settings)
+    return apply_overrides(tiny_recipe("train.steps=40"), settings)
 
 
 def fixed_batch() -> tuple[Tensor, Tensor]:

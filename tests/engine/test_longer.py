@@ -122,5 +122,5 @@ def test_tensorboard_has_the_iou_of_each_class_and_images(tmp_path: Path) -> Non
     train(tmp_path, "train.steps=2")
     events = reader.EventAccumulator(str(tmp_path)).Reload()
     tags = events.Tags()
-    assert {"train/loss", "val/miou", "iou/sky", "iou/sheep"} <= set(tags["scalars"])
+    assert {"train/loss", "val/loss", "val/miou", "iou/sky", "iou/sheep"} <= set(tags["scalars"])
     assert tags["images"] == ["val/0", "val/1"]

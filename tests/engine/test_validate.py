@@ -51,7 +51,7 @@ def test_a_validation_without_a_labelled_pixel_keeps_the_work_and_is_made_up_lat
     for path, content in good.items():
         path.write_bytes(content)
     assert run_main(capsys, *arguments, "--resume")[0] == 0
-    assert [line["kind"] for line in read_log(tmp_path / "run")] == ["train", "val"]
+    assert [line["kind"] for line in read_log(tmp_path / "run")] == ["summary", "train", "val"]
     assert (tmp_path / "run" / "best.safetensors").is_file()
 
 

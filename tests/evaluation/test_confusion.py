@@ -8,6 +8,7 @@ from reconet.data import DATASETS, open_dataset
 from reconet.data.dataset import Dataset, FileDataset, Sample
 from reconet.errors import DataError
 from reconet.evaluation import StoppedError, count_model_confusion
+from reconet.evaluation.confusion import log_loss
 from reconet.models.segmenter import build_model
 from reconet.system.distributed import Processes
 from reconet.types import IGNORE
@@ -25,7 +26,7 @@ def test_a_model_in_training_is_counted_as_it_is_and_stays_in_training() -> None
     dataset = open_dataset("scenes", "val", None, recipe.data.options)
     classes = len(dataset.info.classes)
     model = build_model(recipe, classes).train()
-    count_kk, _ = count_model_confusion(model, dataset, ALONE)
+    count_kk = count_model_confusion(model, dataset, ALONE).count_kk
     assert model.training
     expected_kk = torch.zeros(classes, classes, dtype=torch.int64)
     model.eval()
@@ -80,3 +81,15 @@ def test_no_images_is_an_error_and_not_a_score() -> None:
     )
     with pytest.raises(DataError, match="camvid has no images in split 'val'"):
         count_model_confusion(build_model(tiny_recipe(), 11), empty, ALONE)
+
+
+def test_the_loss_is_the_cross_entropy_of_labelled_pixels() -> None:
+    probability_hkw = torch.rand(5, 3, 7).softmax(1)
+    label_hw = torch.randint(0, 3, (5, 7), dtype=torch.uint8)
+    label_hw[0, :3] = 255
+    total, pixels = log_loss(probability_hkw, label_hw).tolist()
+    true = torch.nn.functional.nll_loss(
+        probability_hkw.transpose(0, 1)[None].log(), label_hw[None].long(), ignore_index=255
+    )
+    assert pixels == 32
+    assert total / pixels == pytest.approx(true.item(), rel=1e-5)

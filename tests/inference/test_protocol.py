@@ -20,7 +20,7 @@ def test_every_pixel_is_in_a_window_of_every_scale(
 
 
 def test_the_protocol_of_a_recipe_says_all_that_matters() -> None:
-    settings = Eval(scales=(0.75, 1.0), flip=True)
+    settings = Eval(mode="slide", scales=(0.75, 1.0), flip=True)
     protocol = Protocol.of(settings, Data(name="voc12", base_size=520, crop=(512, 512)))
     assert str(protocol) == (
         "windows of 512 x 512 at 2/3 of their size; scale 0.75, 1 of a long side of 520; "

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reconet.inference.folder.find import find_images
+from reconet.inference.folder.find import SUFFIXES, find_images
 from tests.inference.folder.helpers import ask_predict, save_image
 
 
@@ -46,3 +46,13 @@ def test_files_that_are_no_images_are_counted_by_their_suffix(
     assert code == 0
     assert "note: not tried, not the suffix of an image: 2 .raw, 1 no suffix, 1 .txt" in err
     assert find_images([str(tmp_path / "in")]).untried == found.untried  # not our own files
+
+
+@pytest.mark.skipif(".avif" not in SUFFIXES, reason="this Pillow reads no AVIF")
+def test_avif_is_read_where_pillow_can(
+    capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
+) -> None:
+    save_image(tmp_path / "in" / "a.avif")
+    code, _, err = ask_predict(capsys, run, tmp_path / "in", "--out", tmp_path / "out")
+    assert code == 0, err
+    assert (tmp_path / "out" / "a.png").is_file()

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from reconet.report.html import html_page
 from reconet.report.html.matrix import draw_confusion, largest_mistakes, shares
 from tests.pages import EVIL, Page
 
@@ -25,3 +26,13 @@ def test_a_matrix_of_any_size_is_drawn(classes: int) -> None:
     assert len(page.all("img")) == (classes > 40)
     cells = [rect for rect in page.all("rect") if rect.get("class") == "cell"]
     assert len(cells) == (classes**2 if classes <= 40 else 0)
+
+
+def test_a_matrix_shrinks_on_a_phone_so_that_no_label_is_cut_off() -> None:
+    names = [f"class {k}" for k in range(14)]
+    (svg,) = Page(draw_confusion(np.eye(14, dtype=np.int64), names, [(1, 2, 3)] * 14)).all("svg")
+    style = svg["style"]
+    assert style is not None
+    width, least = (float(part.split(":")[1].removesuffix("px")) for part in style.split(";"))
+    assert least <= 360 < width
+    assert ".matrix{max-width:100%" in html_page("a page")
