@@ -59,10 +59,10 @@ def evaluate(
 ) -> Evaluation | None:
     """Score a network.
 
-    `source` is a path or name, or a Predictor with its own protocol. By default it is scored on the validation split of
-    its recipe, by the protocol of the recipe, which `change` may change. `dataset` is another one
-    to score on, already open. With several processes only the first one gets a result and reports
-    progress.
+    `source` is a path or name, or a Predictor with its own protocol. By default it is scored on the
+    validation split of its recipe, by the protocol of the recipe, which `change` may change.
+    `dataset` is another one to score on, already open. With several processes only the first one
+    gets a result and reports progress.
     """
     with join_processes(device) as processes:
         if isinstance(source, Predictor):
