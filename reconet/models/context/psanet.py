@@ -80,13 +80,27 @@ def shrunk(length: int) -> int:
 def shrink_as_toolkit(x_bchw: Tensor) -> Tensor:
     """Halve a map as mmsegmentation does: by corners if both sides are odd, else by centres."""
     height, width = x_bchw.shape[2:]
-    corners = _by_corners(height, width)
-    size = (max(1, (height + corners) // SHRINK), max(1, (width + corners) // SHRINK))
-    return F.interpolate(x_bchw, size=size, mode="bilinear", align_corners=corners)
+    odd = _both_odd(height, width)
+    half = torch.sym_max(1, (height + odd) // SHRINK), torch.sym_max(1, (width + odd) // SHRINK)
+    return _resize_as_toolkit(x_bchw, half, odd)
 
 
-def _by_corners(height: int, width: int) -> bool:
-    return height % SHRINK == 1 and width % SHRINK == 1
+def _both_odd(height: int, width: int) -> int:
+    return (height % SHRINK) * (width % SHRINK)
+
+
+def _resize_as_toolkit(x_bchw: Tensor, size: tuple[int, int], by_corners: int) -> Tensor:
+    # Not by F.interpolate: an export does not know yet which of the two it will be.
+    for dim, to in zip((2, 3), size, strict=True):
+        length = x_bchw.shape[dim]
+        out_n = torch.arange(to, device=x_bchw.device)
+        corner_n = out_n * ((length - 1) / torch.sym_max(to - 1, 1))
+        centre_n = (out_n + 0.5) * (length / to) - 0.5
+        place_n = (by_corners * corner_n + (1 - by_corners) * centre_n).clamp(0, length - 1)
+        index_l = torch.arange(length, device=x_bchw.device)
+        weight_nl = (1 - (place_n[:, None] - index_l).abs()).clamp(min=0).to(x_bchw.dtype)
+        x_bchw = (x_bchw.transpose(dim, -1) @ weight_nl.T).transpose(dim, -1)
+    return x_bchw
 
 
 def by_position(energy_bohw: Tensor, mask: tuple[int, int]) -> Tensor:
@@ -145,8 +159,7 @@ class PSANet(ContextModule):
         seen_bdhw = torch.cat([self.collect(c4), self.distribute(c4)], dim=1)
         if self.toolkit:  # its 1x1 convolution pads, which enlarges the map by a frame of zeros
             seen_bdhw = self.expand(F.pad(seen_bdhw, (1, 1, 1, 1)))
-            corners = _by_corners(*size)
-            seen_bdhw = F.interpolate(seen_bdhw, size, mode="bilinear", align_corners=corners)
+            seen_bdhw = _resize_as_toolkit(seen_bdhw, size, _both_odd(*size))
         else:
             seen_bdhw = resize(self.expand(seen_bdhw), size)
         return Context(self.dropout(self.fuse(torch.cat([c4, seen_bdhw], dim=1))), {})
