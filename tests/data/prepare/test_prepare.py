@@ -193,7 +193,7 @@ def test_sbd_labels_outside_the_classes_are_refused(tmp_path: Path) -> None:
     wrong_hw = np.full((HEIGHT, WIDTH), 37, np.uint8)
     path = tmp_path / "benchmark_RELEASE/dataset/cls/2008_000002.mat"
     save_mat(path, GTcls={"Segmentation": wrong_hw})
-    with pytest.raises(DataError, match=r"2008_000002.mat holds labels .* 37 \(2240 pixels\)"):
+    with pytest.raises(DataError, match=r"2008_000002.mat holds labels .* 37 \(2,240 pixels\)"):
         prepare_dataset("voc12", tmp_path, workers=0)
     save_mat(path, GTcls={"Boundaries": wrong_hw})
     with pytest.raises(DataError, match=r"2008_000002.mat has no GTcls"):
