@@ -30,6 +30,7 @@ from reconet.system.distributed import Processes
 from reconet.system.files import readable_bytes, write_atomic, write_text
 from reconet.system.progress import SILENT, Progress
 from reconet.system.readable import counted
+from reconet.system.reading import WEIGHTS_BYTES, check_file, read_file
 from reconet.system.tensor_files import tensor_bytes
 from reconet.system.user_cache import cache_root
 
@@ -115,10 +116,10 @@ def _take_from_relatives(store: Store, identities: list[str], missing: list[int]
         if directory == store.directory or not (directory / IDENTITIES).is_file():
             continue
         try:
-            others = json.loads((directory / IDENTITIES).read_text())
+            others = json.loads(read_file(directory / IDENTITIES, within=directory))
             relative = Store(directory, len(others), store.parts)
             places = {identity: index for index, identity in enumerate(others)}
-            relative.create(json.loads((directory / ABOUT).read_text()))
+            relative.create(json.loads(read_file(directory / ABOUT, within=directory)))
         except (OSError, ValueError, TypeError):
             continue  # a broken relative is no help, and no harm
         for index in missing:
@@ -170,7 +171,7 @@ def fit_projection(
             write_atomic(path, lambda file: file.write(data))
         with suppress(OSError):
             os.utime(path)  # its last use
-        return load_file(path)
+        return load_file(check_file(path, limit=WEIGHTS_BYTES, within=path.parent))
 
     try:
         project.load_state_dict(processes.run_on_first(make))

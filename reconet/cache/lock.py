@@ -65,7 +65,7 @@ def lock_unused(directory: Path) -> Iterator[bool]:
 
 def _try_lock(path: Path, stack: ExitStack) -> bool:
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return True  # nobody has used it yet
     stack.callback(os.close, handle)

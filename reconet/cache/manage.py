@@ -22,6 +22,7 @@ from reconet.cache.cache import FEATURES, IDENTITIES, PROJECTIONS
 from reconet.cache.lock import LOCK, USE, lock_unused
 from reconet.cache.store import ABOUT, CHECKSUMS
 from reconet.errors import RecipeError, pick
+from reconet.system.reading import SETTINGS_BYTES, WEIGHTS_BYTES, open_file, read_file
 from reconet.system.user_cache import cache_root
 
 DIGEST = re.compile(r"[0-9a-f]{20}")
@@ -165,7 +166,7 @@ def _store_item(directory: Path) -> Item:
 def _read_about(directory: Path) -> dict[str, Any]:
     path = directory / ABOUT
     with suppress(OSError, ValueError):
-        about = {} if path.is_symlink() else json.loads(path.read_text())
+        about = json.loads(read_file(path, limit=SETTINGS_BYTES, within=directory))
         return about if isinstance(about, dict) else {}
     return {}
 
@@ -173,7 +174,7 @@ def _read_about(directory: Path) -> dict[str, Any]:
 def _written(directory: Path) -> int:
     path = directory / CHECKSUMS
     with suppress(OSError):
-        data = b"" if path.is_symlink() else path.read_bytes()
+        data = read_file(path, within=directory)
         return int(np.count_nonzero(np.frombuffer(data[: len(data) // 4 * 4], np.uint32)))
     return 0
 
@@ -203,7 +204,10 @@ def _projection_item(path: Path) -> Item:
 
 def _read_header(path: Path) -> dict[str, Any]:
     """Read what a projection says about itself: a safetensors file starts with its header."""
-    with suppress(OSError, ValueError, TypeError, KeyError), path.open("rb") as file:
+    with (
+        suppress(OSError, ValueError, TypeError, KeyError),
+        open_file(path, limit=WEIGHTS_BYTES, within=path.parent) as file,
+    ):
         length = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(min(length, LONGEST_HEADER)))
         about = json.loads(header["__metadata__"][ABOUT])

@@ -10,7 +10,6 @@ it does not need it any more.
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from stat import S_ISREG
 from typing import Any, ClassVar
 
 import yaml  # type: ignore[import-untyped]
@@ -21,9 +20,9 @@ from reconet.data.sets.folder import FOLDER
 from reconet.data.sets.folder_masks import FolderOptions
 from reconet.errors import DataError, RecipeError, unknown
 from reconet.recipes.schema import validation_message
+from reconet.system.reading import SETTINGS_BYTES, read_text
 
 SUFFIXES = (".yaml", ".yml", ".json")
-MAX_BYTES = 2**20  # a description with a thousand classes has a tenth of it
 ROOT = "root"
 
 
@@ -70,10 +69,7 @@ def _line(lines: Mapping[str, int], name: str) -> str:
 def _read(path: Path) -> tuple[Any, dict[str, int]]:
     """Return the content of a file, and the line of each entry if it is known."""
     try:
-        status = path.stat()
-        if not S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
-            raise DataError(f"{path} is no file of at most {MAX_BYTES:,} bytes.")
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_text(path, limit=SETTINGS_BYTES)
     except (OSError, ValueError) as error:  # not there, or not UTF-8
         reason = getattr(error, "strerror", None) or error
         raise DataError(f"cannot read {path}: {reason}.") from error

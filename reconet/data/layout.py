@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from reconet.errors import AbsentError, DataError
+from reconet.system.reading import read_text
 
 IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
 
@@ -67,7 +68,7 @@ def read_lines(path: Path, hint: str = "") -> list[str]:
     """Read the lines of a list that are not blank. No line may occur twice."""
     advice = f" {hint}" if hint else ""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_text(path)
     except FileNotFoundError as error:
         raise AbsentError(f"expected the list {path}, which does not exist.{advice}") from error
     except (OSError, ValueError) as error:  # not UTF-8, or a name that no file can have

@@ -15,6 +15,7 @@ from reconet.engine.train import State
 from reconet.errors import CheckpointError, first_line
 from reconet.models.trained import read_weights
 from reconet.system.files import write_atomic
+from reconet.system.reading import WEIGHTS_BYTES, check_file
 from reconet.system.run_files import BEST, LAST
 
 CHUNK = 2**20
@@ -82,8 +83,11 @@ def run_weights(source: Path) -> dict[str, Tensor]:
 
 def _read_last(path: Path) -> dict[str, Any]:
     try:
+        check_file(path, limit=WEIGHTS_BYTES, within=path.parent)
         _check_sums(path)
         content = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror or error}.") from error
     except Exception as error:  # torch raises many kinds for a damaged file
         raise CheckpointError(
             f"cannot read {path}: it is damaged, or no file of tensors ({type(error).__name__})."

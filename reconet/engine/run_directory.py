@@ -26,6 +26,7 @@ from reconet.recipes.storage import read_recipe, write_recipe
 from reconet.system.distributed import Processes
 from reconet.system.files import append_text, open_own, remove_temporary_files, write_text
 from reconet.system.hardware import environment
+from reconet.system.reading import read_file
 from reconet.system.run_files import BEST, LAST, LOCK, LOG, RECIPE, SHEET, STARTS
 
 WITHOUT_LOCKS = "RECONET_WITHOUT_LOCKS"  # set to 1 where locks are not supported
@@ -148,7 +149,12 @@ def _append(path: Path, line: dict[str, Any]) -> None:
 def read_log(directory: Path, name: str = LOG) -> list[dict[str, Any]]:
     """Read the lines of a run's log. A line that a crash has cut off or spoilt is left out."""
     path = directory / name
-    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    try:
+        text = read_file(path, within=directory).decode(errors="replace")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise TrainingError(f"cannot read {path}: {error.strerror}.") from error
     return [line for line in map(_parse, text.splitlines()) if line is not None]
 
 

@@ -15,6 +15,7 @@ from reconet.models.trained import find_weights, load_trained, save_compact, sav
 from reconet.recipes.storage import dump_recipe, without_paths
 from reconet.system.files import check_output_folder, write_text
 from reconet.system.progress import SILENT, Progress
+from reconet.system.reading import SETTINGS_BYTES, read_file
 from reconet.system.run_files import BEST, LAST, LOG, RECIPE, SHEET
 
 CARD = "README.md"
@@ -69,7 +70,8 @@ def is_shared_folder(folder: Path) -> bool:
     """Return whether write_shared_folder wrote this folder, and may write it again."""
     if any((folder / name).exists() for name in RUN_FILES) or not (folder / CARD).is_file():
         return False
-    return LIBRARY in (folder / CARD).read_text(errors="replace").splitlines()
+    card = read_file(folder / CARD, limit=SETTINGS_BYTES, within=folder)
+    return LIBRARY in card.decode(errors="replace").splitlines()
 
 
 def check_hub_id(hub_id: str) -> None:

@@ -23,6 +23,7 @@ from reconet.models.weights import LoadReport, compare_weights, read_tensors
 from reconet.system.files import write_atomic
 from reconet.system.own_code import explain_missing_import
 from reconet.system.readable import counted
+from reconet.system.reading import WEIGHTS_BYTES, check_file
 from reconet.system.run_files import BEST, LAST
 
 # Modules with a row for each class, by the beginnings of their names.
@@ -164,8 +165,10 @@ def _classifies(key: str) -> bool:
 
 def _metadata(path: Path) -> dict[str, str]:
     try:
-        with safe_open(path, "pt") as file:
+        with safe_open(check_file(path, limit=WEIGHTS_BYTES), "pt") as file:
             metadata: dict[str, str] = file.metadata() or {}
-    except (SafetensorError, OSError) as error:
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror or error}.") from error
+    except SafetensorError as error:
         raise CheckpointError(f"cannot read {path}: {error}.") from error
     return metadata

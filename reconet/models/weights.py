@@ -18,6 +18,7 @@ from reconet.errors import CheckpointError, first_line
 from reconet.models.backbone import Backbone
 from reconet.models.hub import download
 from reconet.system.readable import counted
+from reconet.system.reading import WEIGHTS_BYTES, check_file
 
 INSTEAD = "set model.weights to a .safetensors or .pth file"
 # What weights="imagenet" means. timm's "s" networks have the deep stem; "tv" are torchvision's.
@@ -91,6 +92,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 def read_content(path: Path) -> object:
     """Read all that a file of weights holds, without running its pickle."""
     try:
+        check_file(path, limit=WEIGHTS_BYTES)
         if path.suffix == ".safetensors":
             return load_file(path)
         return torch.load(path, map_location="cpu", weights_only=True)
@@ -101,6 +103,9 @@ def read_content(path: Path) -> object:
             f"{path} holds more than tensors{what}: it is damaged, or has code in it, which is "
             "never run."
         ) from error
+    except OSError as error:
+        reason = error.strerror or first_line(error)
+        raise CheckpointError(f"cannot read the weights {path}: {reason}.") from error
     except Exception as error:  # both parsers raise nearly anything about bytes they do not expect
         reason = first_line(error)
         raise CheckpointError(f"cannot read the weights {path}: {reason}.") from error

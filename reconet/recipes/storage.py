@@ -9,6 +9,7 @@ from reconet.errors import RecipeError
 from reconet.recipes.schema import Recipe, validation_message
 from reconet.system.files import write_text
 from reconet.system.paths import short_paths
+from reconet.system.reading import SETTINGS_BYTES, read_text
 
 FORMAT = 1
 
@@ -16,7 +17,7 @@ FORMAT = 1
 def read_recipe(path: Path) -> Recipe:
     """Read a recipe from a JSON file."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(read_text(path, limit=SETTINGS_BYTES))
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise RecipeError(f"the recipe {path} is not JSON ({where}: {error.msg}).") from error

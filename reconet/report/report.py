@@ -13,6 +13,7 @@ from reconet.system.distributed import Processes, join_processes
 from reconet.system.files import check_output_file, write_text
 from reconet.system.hardware import environment
 from reconet.system.progress import SILENT, Progress
+from reconet.system.reading import TEXT_BYTES, open_file
 from reconet.system.run_files import RECIPE, REPORT
 
 
@@ -51,7 +52,7 @@ def report_path(runs: Sequence[Path], out: Path | None) -> Path:
 
 def is_report(path: Path) -> bool:
     """Return whether a file is a report, which a new one may replace."""
-    with path.open("rb") as file:
+    with open_file(path, limit=TEXT_BYTES) as file:
         return b"reconet report</title>" in file.read(4096)
 
 

@@ -11,6 +11,7 @@ from reconet.recipes.schema import Recipe, list_settings
 from reconet.recipes.storage import validate_recipe
 from reconet.study.variants import Study
 from reconet.system.files import write_text
+from reconet.system.reading import SETTINGS_BYTES, read_file
 
 STUDY = "study.json"
 
@@ -37,7 +38,7 @@ def read_study(out: Path) -> tuple[str, Recipe]:
     """Read the name of the study and the recipe that a directory was made with."""
     path = out / STUDY
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(read_file(path, limit=SETTINGS_BYTES, within=out))
         return str(values["study"]), validate_recipe(values["recipe"], str(path))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TrainingError(f"{out} holds no study: cannot read {path}.") from error

@@ -16,6 +16,7 @@ from reconet.recipes.schema import Recipe
 from reconet.study.spectrum import Spectrum
 from reconet.study.variants import Variant
 from reconet.system.files import write_text
+from reconet.system.reading import read_file
 from reconet.system.run_files import BEST, LAST
 
 RESULT, FAILURE = "result.json", "failure.json"
@@ -86,8 +87,8 @@ class Trial:
         if self.is_finished() or not path.is_file():
             return None
         try:
-            return str(json.loads(path.read_text(encoding="utf-8"))["error"])
-        except (ValueError, KeyError):
+            return str(json.loads(read_file(path, within=self.directory))["error"])
+        except (OSError, ValueError, KeyError):
             return f"{path} gives no reason"
 
     def step(self) -> int:
@@ -126,12 +127,12 @@ def read_result(directory: Path) -> TrialResult | None:
     if not path.is_file():
         return None
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(read_file(path, within=directory))
         if values.pop("format") != FORMAT:
             raise ValueError("another format")
         values["spectrum"] = values["spectrum"] and Spectrum(**values["spectrum"])
         return TrialResult(**values)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise TrainingError(
             f"{path} is damaged ({error}). Remove it to run the trial again."
         ) from error

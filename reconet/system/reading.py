@@ -56,6 +56,11 @@ def read_file(path: Path, *, limit: int = TEXT_BYTES, within: Path | None = None
     return data
 
 
+def read_text(path: Path, *, limit: int = TEXT_BYTES, within: Path | None = None) -> str:
+    """Read an ordinary file of UTF-8 text. A byte order mark at its beginning is left out."""
+    return read_file(path, limit=limit, within=within).decode("utf-8-sig")
+
+
 def _check_within(path: Path, folder: Path) -> None:
     try:
         inside = path.resolve().is_relative_to(folder.resolve())

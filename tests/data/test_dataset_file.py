@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from reconet.data import open_split
-from reconet.data.dataset_file import MAX_BYTES, dataset_settings
+from reconet.data.dataset_file import dataset_settings
 from reconet.errors import ReconetError
 from reconet.recipes import apply_overrides, find_recipe
 from reconet.recipes.schema import Recipe
+from reconet.system.reading import SETTINGS_BYTES
 from tests.data.check.folders import Folder, several
 
 TEXT = """\
@@ -83,7 +84,7 @@ def test_without_a_root_the_files_are_beside_the_description(tmp_path: Path) -> 
         ("!!python/object/apply:os.system [ls]", "could not determine a constructor"),
         ("classes: !!binary aGk=", "cannot read"),
         ("a" + "[" * 5000, "mine.yaml"),
-        ("#" * (MAX_BYTES + 1), "is no file of at most"),
+        ("#" * (SETTINGS_BYTES + 1), "that are read"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_one_line(text: str, message: str, tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from importlib.util import find_spec
 from io import BytesIO
 from math import prod
 from pathlib import Path
-from stat import S_ISDIR, S_ISREG
 from typing import Any, NamedTuple
 
 import cv2
@@ -34,6 +33,7 @@ from reconet.data.images.indexed_png import read_indexed_png
 from reconet.data.images.jpeg_header import END, jpeg_size
 from reconet.errors import DataError, MissingExtraError
 from reconet.system.readable import counted
+from reconet.system.reading import read_file
 from reconet.types import Image, Label
 
 MAX_PIXELS = 178_956_970  # where Pillow stops too: half a gigabyte of RGB
@@ -216,12 +216,7 @@ def _orientation(data: bytes, image: Pillow.Image) -> int:
 
 def _read(path: Path) -> bytes:
     try:
-        status = path.stat()
-        if not (S_ISREG(status.st_mode) or S_ISDIR(status.st_mode)):
-            raise DataError(f"{path} is no ordinary file.")  # reading a pipe would never end
-        if status.st_size > MAX_BYTES:
-            raise DataError(f"{path} has {status.st_size:,} bytes, too many for an image.")
-        return path.read_bytes()
+        return read_file(path, limit=MAX_BYTES)
     except OSError as error:
         raise DataError(f"cannot read {path}: {_reason(error)}.") from error
 

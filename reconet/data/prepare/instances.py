@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconet.errors import AbsentError, DataError, MissingExtraError
+from reconet.system.reading import read_file
 from reconet.types import Label
 
 
@@ -77,7 +78,7 @@ def need_pycocotools(path: Path) -> None:
 def read_json(path: Path, *lists: str) -> list[list[dict[str, Any]]]:
     """Read these lists of a json file. All of them must be there."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_file(path))
         return [list(content[name]) for name in lists]
     except FileNotFoundError as error:
         raise AbsentError(f"expected the file {path}, which does not exist.") from error

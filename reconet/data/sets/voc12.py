@@ -23,6 +23,7 @@ from reconet.data.prepare.run import Job, PreparePlan, check_written, write_list
 from reconet.errors import DataError, unknown
 from reconet.system.files import write_atomic
 from reconet.system.readable import counted
+from reconet.system.reading import read_file
 
 CLASSES = class_names(
     """
@@ -116,7 +117,7 @@ def convert(job: Job) -> None:
     source: Path = job.source
     if source.suffix == ".png":
         read_label(source)  # a broken file must not be copied
-        data = source.read_bytes()
+        data = read_file(source)
         write_atomic(job.target, lambda file: file.write(data))
     else:
         write_mask(job.target, read_sbd(source), MASK_PALETTE)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from reconet.errors import CheckpointError, MissingExtraError, first_line
 from reconet.inference.backends.interface import OpenedFile
+from reconet.system.reading import WEIGHTS_BYTES, read_file
 
 
 def open_onnx(source: Path, outputs: Sequence[str]) -> OpenedFile:
@@ -19,7 +20,7 @@ def open_onnx(source: Path, outputs: Sequence[str]) -> OpenedFile:
         import onnxruntime
     except ImportError as error:
         raise MissingExtraError("export", f"opening {source}") from error
-    data = source.read_bytes()
+    data = read_file(source, limit=WEIGHTS_BYTES)
     try:
         _refuse_external_data(onnx.load_model_from_string(data), source)
         settings = onnxruntime.SessionOptions()

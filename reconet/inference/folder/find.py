@@ -17,6 +17,7 @@ from reconet.data.images.read import optional_formats
 from reconet.data.layout import IMAGES
 from reconet.errors import DataError
 from reconet.inference.folder.record import RECORD, recorded_outputs
+from reconet.system.reading import read_file
 
 SUFFIXES = (*IMAGES, ".gif", ".jfif", ".jpe", ".ppm", ".pgm", ".pnm", *optional_formats())
 
@@ -109,7 +110,7 @@ def read_list(name: str) -> list[Path]:
     is to be predicted, like any broken file.
     """
     try:
-        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        data = sys.stdin.buffer.read() if name == "-" else read_file(Path(name))
     except OSError as error:
         raise DataError(
             f"cannot read the list {name}: {(error.strerror or '').lower()}."

@@ -22,6 +22,7 @@ from reconet.inference.folder.record import (
 from reconet.inference.predictor import Predictor
 from reconet.system.distributed import Processes
 from reconet.system.readable import counted
+from reconet.system.reading import WEIGHTS_BYTES, open_file
 from reconet.system.run_files import BEST
 
 PlannedImage = tuple[Path, str]  # an image and the stem of its output files
@@ -98,7 +99,7 @@ def hash_network(source: Path) -> str:
     weights = path.with_suffix(".bin")  # beside an .xml
     digest = blake2b(digest_size=8)
     for part in [path, weights] if path.suffix == ".xml" and weights.is_file() else [path]:
-        with open(part, "rb") as file:
+        with open_file(part, limit=WEIGHTS_BYTES) as file:
             while block := file.read(2**20):
                 digest.update(block)
     return digest.hexdigest()

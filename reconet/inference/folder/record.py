@@ -16,7 +16,8 @@ from pathlib import Path
 
 from reconet.errors import DataError
 from reconet.inference.folder.output_names import possible_files
-from reconet.system.files import write_text
+from reconet.system.files import append_text, write_text
+from reconet.system.reading import read_file
 
 FORMAT = 1
 RECORD = "predictions.jsonl"
@@ -57,7 +58,7 @@ def read_record(out: Path) -> Record:
     record: Record = {}
     for path in [out / RECORD, *sorted(out.glob(JOURNALS))]:
         if path.is_file():
-            for line in path.read_bytes().splitlines():
+            for line in read_file(path, within=out).splitlines():
                 if (entry := _parse(line, path)) is not None:
                     record[entry.source] = entry
     return record
@@ -98,8 +99,7 @@ def recorded_outputs(folder: Path) -> set[Path]:
 
 def append_to_journal(path: Path, entry: RecordEntry) -> None:
     """Write an entry at once, so that a kill does not lose it."""
-    with open(path, "ab") as file:
-        file.write(entry.line().encode())
+    append_text(path, entry.line())
 
 
 def journal_path(out: Path, token: str, rank: int) -> Path:
