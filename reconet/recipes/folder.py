@@ -1,6 +1,6 @@
 """Your own images and masks. Name the folder and the classes.
 
-reconet train folder/reconet --set data.root=mine --set 'data.options.classes=["road","roof"]'
+reconet train folder/reconet --data mine.yaml
 reconet train folder/frozen --set data.root=mine --set 'data.options.classes=["road","roof"]'
 """
 

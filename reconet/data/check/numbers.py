@@ -131,8 +131,9 @@ def _missing_names(
             return
         names = [*options.classes, *(f"class {number}" for number in sorted(illegal))]
         which = ", ".join(map(str, sorted(illegal)))
-        word = "a class whose name is" if len(illegal) == 1 else "classes whose names are"
-        yield Proposal(condition=f"if {which} is {word} missing", option="classes", value=names)
+        one = len(illegal) == 1
+        what = "is a class whose name is" if one else "are classes whose names are"
+        yield Proposal(condition=f"if {which} {what} missing", option="classes", value=names)
 
 
 def _more_void(illegal: Collection[int], options: FolderOptions) -> Iterator[Proposal]:

@@ -47,8 +47,9 @@ class Folder:
         path = self.root / "images" / f"{name}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         exif = image.getexif()
-        exif[ORIENTATION] = turn
-        image.save(path, **({"exif": exif} if turn != 1 else {}))
+        if turn != 1:
+            exif[ORIENTATION] = turn
+        image.save(path, exif=exif)
         self.add_mask(name, mask_hw, suffix, mode)
         self.truth[name] = mask_hw if truth_hw is None else truth_hw
 
@@ -90,9 +91,12 @@ def read_pixels(dataset: FileDataset, mask: Path) -> Mask:
     try:
         if isinstance(read, ColourReader):
             meaning = dict(zip(read.code_n.tolist(), read.label_n.tolist(), strict=True))
-            return np.vectorize(lambda code: meaning.get(code, ILLEGAL))(read_colours(mask))
+            codes = read_colours(mask)
+            return np.array(
+                [[meaning.get(code, ILLEGAL) for code in row] for row in codes.tolist()]
+            )
         assert isinstance(read, LabelReader)
-        return read.table_n[read.read(mask)]
+        return np.asarray(read.table_n[read.read(mask)])
     except DataError:
         return np.full((HEIGHT, WIDTH), ILLEGAL)
 

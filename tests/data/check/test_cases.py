@@ -13,7 +13,7 @@ from reconet.data.classes import colour_map
 from reconet.types import IGNORE
 from tests.data.check import cases as c
 from tests.data.check.cases import ABC, FOUR, SEVEN, TWO, Case, coloured, masks, meaning
-from tests.data.check.folders import Folder
+from tests.data.check.folders import Folder, painted, several
 
 OUTSIDE = ("label-outside",)
 UNREAD = ("colours-unread",)
@@ -255,7 +255,7 @@ def test_a_list_of_colours_is_refused_until_names_are_put_in(tmp_path: Path) -> 
 def test_480_equal_mistakes_are_one_finding_with_three_names(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     for number in range(48):
-        folder.add(str(number), c.painted(c.several((0, 1, 2), 1), c.RGB)[0])
+        folder.add(str(number), painted(several((0, 1, 2), 1), c.RGB)[0])
     (finding,) = folder.check({"classes": list(ABC)}).findings
     assert finding.count == 48
     assert len(finding.examples) == 3
@@ -268,3 +268,9 @@ def test_a_subset_may_lack_partners(name: str, tmp_path: Path) -> None:
     folder, options = make(CASES[name], tmp_path)
     assert folder.check(options, subset=True).ok
     assert not folder.check(options).ok
+
+
+def test_the_docs_explain_every_kind_of_finding() -> None:
+    page = (Path(__file__).parents[3] / "docs/data-check.md").read_text()
+    rows = page.split("## Findings")[1]
+    assert [kind for kind in KINDS if f"`{kind}`" not in rows] == []

@@ -129,6 +129,18 @@ def test_splits_that_must_be_disjoint_are_compared() -> None:
     assert [(finding.kind, finding.count) for finding in report.problems] == [("leak", 2)]
 
 
+def test_one_name_for_two_images_of_a_split_is_a_problem() -> None:
+    class Nameless(Memory):
+        def name(self, index: int) -> str:
+            return "x"
+
+    report = check_splits([Nameless(SOUND.labels)], workers=0)
+    assert {finding.kind: finding.examples for finding in report.findings} == {
+        "name-twice": ("x",),
+        "duplicate-mask": ("x",),  # here the name makes the image
+    }
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_what_concerns_all_images_is_an_error_and_not_a_report(workers: int) -> None:
     broken = replace(SOUND, error=MissingExtraError("data", "reading x.mat"))
@@ -219,7 +231,7 @@ def test_a_split_that_nobody_asked_for_may_be_absent(name: str, split: str, tmp_
     for path in sorted(tmp_path.rglob("*")):
         if path.stem in NAMES[split] and path.exists():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    data = Data(name=name, root=tmp_path, options=OPTIONS.get(name, {}))
+    data = Data.model_validate({"name": name, "root": tmp_path, "options": OPTIONS.get(name, {})})
     report, _ = check_dataset(data, subset=True, workers=0)
     assert split in report.absent
     assert "split" not in {finding.kind for finding in report.findings}
