@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import current_thread, main_thread
 
 
 class StopSwitch:
@@ -16,7 +17,13 @@ class StopSwitch:
 
 @contextmanager
 def stop_on_signals(stop: StopSwitch) -> Iterator[None]:
-    """Set `stop` on Ctrl-C and SIGTERM. A second Ctrl-C interrupts at once."""
+    """Set `stop` on Ctrl-C and SIGTERM. A second Ctrl-C interrupts at once.
+
+    In a thread, as of a notebook, Python does not allow it, and signals do what they did before.
+    """
+    if current_thread() is not main_thread():
+        yield
+        return
 
     def handle(number: int, frame: object) -> None:
         if stop.signal is not None and number == signal.SIGINT:

@@ -1,5 +1,6 @@
 """The start summary, longer trainings, and trainings that end when the score stays the same."""
 
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import torch
 
 from reconet.engine import read_log, run_training
 from reconet.engine import run as engine_run
+from reconet.engine.start import train as start_training
 from reconet.engine.summary import Forecast
 from reconet.engine.validate import Validation
 from reconet.errors import TrainingError
@@ -124,3 +126,10 @@ def test_tensorboard_has_the_iou_of_each_class_and_images(tmp_path: Path) -> Non
     tags = events.Tags()
     assert {"train/loss", "val/loss", "val/miou", "iou/sky", "iou/sheep"} <= set(tags["scalars"])
     assert tags["images"] == ["val/0", "val/1"]
+
+
+def test_a_training_may_run_in_a_thread(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        small = [*SMALL, "train.steps=2"]
+        result = pool.submit(start_training, "scenes/tiny", tmp_path, settings=small, device="cpu")
+    assert result.result().finished
