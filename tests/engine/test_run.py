@@ -144,7 +144,7 @@ def test_evaluate_explains_what_is_not_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for path, message in {
-        str(tmp_path / "nowhere"): "no trained network at",
+        str(tmp_path / "nowhere"): "there is no such path, and no network of this name",
         __file__: "is not a trained network",
     }.items():
         code, _, err = run_main(capsys, "evaluate", path)

@@ -183,7 +183,7 @@ def no_file(directory: Path) -> list[object]:
         (no_labels, "voc12 test has no labels to score against; --submit"),
         (other_classes, "knows 11 classes and camvid has 11 others (the first: 'a' is 'sky')"),
         (other_count, "knows 5 classes and camvid has 11 others"),
-        (no_file, "no trained network at"),
+        (no_file, "there is no such path, and no network of this name"),
     ],
 )
 def test_a_wrong_network_is_one_line(

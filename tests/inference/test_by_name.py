@@ -91,7 +91,7 @@ def test_a_public_network_is_opened_by_the_zoo(
         asked.append(name)
         return shipped / "tiny12.safetensors"
 
-    monkeypatch.setattr(zoo, "NAMES", ("mmseg/danet_r50",))
+    monkeypatch.setattr(zoo, "CATALOGUE", {"mmseg/danet_r50": None})
     monkeypatch.setattr(zoo, "open_public", open_public)
     found = find_network("mmseg/danet_r50")
     assert (found.path, str(found)) == (shipped / "tiny12.safetensors", "mmseg/danet_r50")
