@@ -221,7 +221,7 @@ def _int8(subject: Subject) -> Labeller:
 
 
 def _by_openvino(path: Path, precision: str) -> Labeller:
-    _, _, run = open_openvino(path, (LABELS,), precision=precision)
+    run = open_openvino(path, (LABELS,), precision=precision).prepare()
     return lambda image_bchw: torch.from_numpy(run(image_bchw.numpy())[0])
 
 

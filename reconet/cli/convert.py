@@ -36,7 +36,7 @@ def convert(
     classes: ClassesOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Convert a network of another toolkit into one that every verb takes.
+    """Convert a network of another toolkit to one of ours.
 
     The converted network computes the same. A file that does not fit completely is refused. No code
     in the file is run.

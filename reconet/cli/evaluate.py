@@ -62,7 +62,6 @@ def evaluate(
       reconet evaluate voc12 --set data.root=/data/voc --json
       reconet evaluate runs/mine --data other.yaml
       reconet evaluate runs/voc --split test --submit upload
-      torchrun --nproc-per-node 8 -m reconet evaluate runs/voc --json
     """
     settings = [
         *data_settings(data_file),

@@ -87,10 +87,9 @@ def predict(
     \b
     Examples:
       reconet predict voc12 street.jpg
-      reconet predict runs/first street.jpg
       reconet predict runs/first photos --out labelled --scales 0.75,1,1.25 --flip
       reconet predict runs/voc 'shots/*/left.png' --probabilities --json
-      find photos -name '*.jpg' | reconet predict runs/first @- --out found
+      reconet predict runs/first street.mp4 --out videos
       torchrun --nproc-per-node 8 -m reconet predict runs/voc photos
     """
     settings = eval_settings(scales, flip, mode, relative_to)

@@ -50,7 +50,8 @@ def check_file(path: Path, *, limit: int, within: Path | None = None) -> Path:
 def read_file(path: Path, *, limit: int = TEXT_BYTES, within: Path | None = None) -> bytes:
     """Read an ordinary file as a whole."""
     with open_file(path, limit=limit, within=within) as file:
-        data = file.read(limit + 1)
+        size = os.fstat(file.fileno()).st_size
+        data = file.read(min(limit, size + MEBIBYTE) + 1)
     if len(data) > limit:  # it has grown since it was opened
         raise _too_large(path, len(data), limit)
     return data

@@ -17,12 +17,15 @@ from reconet.errors import CheckpointError, DataError, first_line, pick
 from reconet.inference.backends import onnx_backend, openvino_backend, pt2_backend
 from reconet.inference.backends.export_info import LOGITS, ExportInfo
 from reconet.inference.backends.interface import OpenFile, Run
+from reconet.inference.backends.probe import probe_export
+from reconet.system.readable import counted
 
 BACKENDS: dict[str, OpenFile] = {
     ".onnx": onnx_backend.open_onnx,
     ".pt2": pt2_backend.open_pt2,
     ".xml": openvino_backend.open_openvino,
 }
+PROBED = (".onnx", ".xml")  # graphs that anybody may have written
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +47,12 @@ class ExportedNetwork:
             outputs = self.run(image_bchw.cpu().numpy())
         except Exception as error:  # each backend raises errors of its own kind
             raise CheckpointError(f"{self.source} cannot be run: {first_line(error)}.") from error
+        for one in outputs:
+            if one.ndim < 3 or one.shape[0] != len(image_bchw) or 0 in one.shape:
+                raise CheckpointError(
+                    f"{self.source} gives an output of shape {one.shape} for "
+                    f"{counted(len(image_bchw), 'image')}, which no network does."
+                )
         return tuple(torch.from_numpy(np.asarray(one)).to(image_bchw.device) for one in outputs)
 
     def _check(self, image_bchw: Tensor) -> None:
@@ -65,7 +74,8 @@ def open_exported(
 ) -> ExportedNetwork:
     """Open an exported file for some of its outputs. Other outputs are not computed.
 
-    `trusted` allows a .pt2 file, which may run code: set it only if its maker is trusted.
+    `trusted` allows a .pt2 file, which may run code: set it only if its maker is trusted. Graphs of
+    other formats are first run in a process of its own, with limits, unless they are trusted.
     """
     open_file = pick(BACKENDS, source.suffix, "format of an export")
     if trusted and open_file is pt2_backend.open_pt2:
@@ -74,5 +84,7 @@ def open_exported(
         raise CheckpointError(f"no exported network at {source}.")
     opened = open_file(source, outputs)
     info = ExportInfo.from_texts(opened.texts, source)
+    if not trusted and source.suffix in PROBED:
+        probe_export(source)
     how = f"{opened.library} {info.precision}"
-    return ExportedNetwork(source=source, info=info, how=how, run=opened.run)
+    return ExportedNetwork(source=source, info=info, how=how, run=opened.prepare())

@@ -15,7 +15,7 @@ class OpenedFile(NamedTuple):
 
     texts: Mapping[str, str]  # the metadata
     library: str  # the name of what runs it, for people
-    run: Run
+    prepare: Callable[[], Run]  # makes it ready to run; until then nothing in it is computed
 
 
 OpenFile = Callable[[Path, Sequence[str]], OpenedFile]  # a file, and the outputs that are wanted

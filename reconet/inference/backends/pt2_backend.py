@@ -50,4 +50,4 @@ def open_trusted_pt2(source: Path, outputs: Sequence[str]) -> OpenedFile:
         results = dict(zip((LABELS, LOGITS), module(torch.from_numpy(image_bchw)), strict=True))
         return [results[name].numpy() for name in outputs]
 
-    return OpenedFile(texts, "torch.export", run)
+    return OpenedFile(texts, "torch.export", lambda: run)
