@@ -169,7 +169,10 @@ def test_every_verb_that_takes_a_network_takes_its_name(
         (["export", "tiny12", "--format=torch"], "tiny12.pt2"),
         (["prune", "tiny12", "--rank=2", "--images=2"], f"tiny12-rank2/{BEST}"),
         (["share", "tiny12", "--out=shared"], "shared/README.md"),
-        (["bench", "model", "tiny12", "--rounds=1", "--size=64", "--way=default"], "photo.png"),
+        (
+            ["bench", "model", "tiny12", "--rounds=1", "--size=64", "--way=Predictor's default"],
+            "photo.png",
+        ),
     ]:
         assert main(words) == 0, capsys.readouterr().err
         assert (desk / written).is_file(), capsys.readouterr().out
