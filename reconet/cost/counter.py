@@ -206,6 +206,8 @@ def _parts(net: Segmenter) -> dict[str, list[tuple[nn.Module, str]]]:
         stem = [(children[name], f"backbone.{name}") for name in STEM]
         layers = {name: [(child, f"backbone.{name}")] for name, child in children.items()}
         parts = {"stem": stem} | {name: layers[name] for name in layers if name not in STEM}
+    if net.project is not None:
+        parts["project"] = [(net.project, "project")]
     parts["context"] = [(net.context, "context")]
     if net.context.core is not None:
         parts["core"] = [(net.context.core, "context.core")]

@@ -111,3 +111,11 @@ def test_no_intermediate_of_the_core_is_larger_than_a_few_maps() -> None:
     with torch.no_grad(), PeakMemory() as memory:
         core(x_bchw)
     assert memory.peak_bytes() < 3 * 4 * x_bchw.numel()
+
+
+def test_all_parameters_in_use_are_counted_with_and_without_a_projection() -> None:
+    for project in (None, 8):
+        model = tiny_model("fcn", project=project, aux=False)
+        cost = model_cost(model, (64, 96))
+        assert cost.total.params == sum(p.numel() for p in model.parameters())
+        assert ("project" in {part.name for part in cost.parts}) == (project is not None)
