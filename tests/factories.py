@@ -7,7 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
+import pytest
 import torch
 from PIL import Image as Pillow
 
@@ -103,6 +105,17 @@ def smooth_image(seed: int, height: int = 30, width: int = 44) -> Image:
     rng = np.random.default_rng(seed)
     small = Pillow.fromarray(rng.integers(0, 256, (5, 7, 3), dtype=np.uint8))
     return np.array(small.resize((width, height), Pillow.Resampling.BICUBIC))
+
+
+def write_video(path: Path, frames: int) -> None:
+    """Write a short video of smooth images."""
+    code = cv2.VideoWriter.fourcc(*"MJPG" if path.suffix == ".avi" else "mp4v")
+    writer = cv2.VideoWriter(str(path), code, 10, (64, 48))
+    if not writer.isOpened():
+        pytest.skip("this OpenCV writes no videos")
+    for number in range(frames):
+        writer.write(smooth_image(number, 48, 64))
+    writer.release()
 
 
 class ProgressRecorder:

@@ -13,7 +13,7 @@ from PIL import Image
 from reconet.cli import main
 from reconet.cli.main import GROUPS, VERBS, build_app
 from tests.cli.run import run
-from tests.factories import smooth_image, tiny_network, tiny_recipe, write_run
+from tests.factories import smooth_image, tiny_network, tiny_recipe, write_run, write_video
 
 ALL_VERBS = VERBS | {
     f"{group} {name}": verb for group, (_, verbs) in GROUPS.items() for name, verb in verbs.items()
@@ -95,6 +95,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (directory / "photos").mkdir()
     for name in ("street.jpg", "photos/a.jpg"):
         Image.fromarray(smooth_image(1, 64, 80)).save(directory / name)
+    write_video(directory / "street.mp4", 2)
     return directory
 
 

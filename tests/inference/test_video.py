@@ -9,18 +9,8 @@ import pytest
 from reconet.errors import DataError, OutputError
 from reconet.inference.predictor import Predictor
 from reconet.inference.video import is_video, predict_video
-from tests.factories import ProgressRecorder, smooth_image, tiny_network, write_run
+from tests.factories import ProgressRecorder, tiny_network, write_run, write_video
 from tests.launch import run_main
-
-
-def write_video(path: Path, frames: int) -> None:
-    code = cv2.VideoWriter.fourcc(*"MJPG")
-    writer = cv2.VideoWriter(str(path), code, 10, (64, 48))
-    if not writer.isOpened():
-        pytest.skip("this OpenCV writes no videos")
-    for number in range(frames):
-        writer.write(smooth_image(number, 48, 64))
-    writer.release()
 
 
 def read_video(path: Path) -> list[np.ndarray]:

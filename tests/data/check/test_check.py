@@ -144,7 +144,7 @@ def test_one_name_for_two_images_of_a_split_is_a_problem() -> None:
 @pytest.mark.parametrize("workers", [0, 1])
 def test_what_concerns_all_images_is_an_error_and_not_a_report(workers: int) -> None:
     broken = replace(SOUND, error=MissingExtraError("data", "reading x.mat"))
-    with pytest.raises(MissingExtraError, match=r"pip install 'reconet\[data\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[data\]'"):
         check_splits([broken], workers=workers)
 
 

@@ -124,7 +124,7 @@ def test_files_that_are_no_images_are_named_in_one_line(tmp_path: Path) -> None:
     for name, reason in {
         "text.jpg": "no image of a known format",
         "empty.jpg": "is empty",
-        "folder.jpg": "is a directory",
+        "folder.jpg": "it is a folder",
         "missing.jpg": "no such file",
     }.items():
         for read in (read_image, read_mask):
