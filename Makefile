@@ -3,7 +3,7 @@
 #
 #   make help       print this list
 #   make setup      .venv alone; `source .venv/bin/activate` to use it
-#   make demo       segment a photograph; train RecoNet on generated images, score it, draw the result: some minutes
+#   make demo       train RecoNet on generated images, score it, draw the result: some minutes
 #   make test       the tests, without the slow ones
 #   make test-all   all tests
 #   make check      ruff, mypy, import direction, documentation
@@ -36,8 +36,7 @@ PHOTO = $$($(BIN)/python -c 'import matplotlib; print(matplotlib.get_data_path()
 
 demo: $(READY)
 	@if [ -f reconet/pretrained/voc12.safetensors ]; then \
-	  $(BIN)/reconet predict voc12 "$(PHOTO)" --out runs/photo --overwrite; \
-	else echo "No photograph is segmented: reconet/pretrained/voc12.safetensors is not in this clone."; fi
+	  $(BIN)/reconet predict voc12 "$(PHOTO)" --out runs/photo --overwrite; fi
 	@$(BIN)/reconet train scenes/reconet --out runs/demo --resume
 	@$(BIN)/reconet evaluate runs/demo
 	@$(BIN)/reconet explain runs/demo val:3 > /dev/null

@@ -13,7 +13,6 @@ ORDER = [
     "models",
     "zoo",
     "cost",
-    "zoo",
     "inference",
     "evaluation",
     "cache",

@@ -68,7 +68,6 @@ def explain(
       reconet explain runs/first val:3
       reconet explain runs/first street.jpg --ranks 2,5 --out street
       reconet explain runs/first street.jpg --ranks 7,
-      reconet explain voc12 street.jpg
       reconet explain runs/danet street.jpg --point 0.25,0.6
     """
     from rich.text import Text

@@ -86,7 +86,7 @@ def predict(
 
     \b
     Examples:
-      reconet predict voc12 street.jpg
+      reconet predict deeplabv3_resnet50_coco street.jpg
       reconet predict runs/first photos --out labelled --scales 0.75,1,1.25 --flip
       reconet predict runs/voc 'shots/*/left.png' --probabilities --json
       reconet predict runs/first street.mp4 --out videos

@@ -94,7 +94,7 @@ def export(
 def default_path(network: FoundNetwork, suffix: str, int8: bool) -> Path:
     """Name a file beside the weights: runs/a -> runs/a/model.onnx, net.safetensors -> net.onnx.
 
-    The export of a network with a name goes into the working directory: voc12 -> voc12.onnx.
+    The export of a network with a name goes into the working directory: NAME -> NAME.onnx.
     """
     path = network.path
     stem = path / "model" if path.is_dir() else path.with_suffix("")
