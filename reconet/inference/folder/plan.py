@@ -9,9 +9,10 @@ from uuid import uuid4
 from reconet.errors import OutputError
 from reconet.inference.by_name import FoundNetwork
 from reconet.inference.folder.find import FoundImages
-from reconet.inference.folder.output_names import ENDINGS, name_outputs
+from reconet.inference.folder.output_names import ENDINGS, name_outputs, possible_files
 from reconet.inference.folder.record import (
     JOURNALS,
+    RECORD,
     Record,
     RecordEntry,
     read_record,
@@ -21,6 +22,7 @@ from reconet.inference.folder.record import (
 )
 from reconet.inference.predictor import Predictor
 from reconet.system.distributed import Processes
+from reconet.system.files import remove_temporary_files
 from reconet.system.readable import counted
 from reconet.system.reading import WEIGHTS_BYTES, open_file
 from reconet.system.run_files import BEST
@@ -82,6 +84,7 @@ def make_folder_plan(
         return out / name in inputs or (os.path.lexists(out / name) and out / name not in ours)
 
     stems = name_outputs(found.paths, found.root, kept, is_foreign)
+    _remove_half_files(out, record)
     write_record(out, record, out.glob(JOURNALS))
     return FolderPlan(
         out=out,
@@ -91,6 +94,14 @@ def make_folder_plan(
         images=list(stems.items()),
         done={key: entry for key, entry in record.items() if _is_done(out, entry, run, wanted)},
     )
+
+
+def _remove_half_files(out: Path, record: Record) -> None:
+    """Remove what a killed run has left of files that it had begun to write."""
+    begun = [entry.stem for entry in record.values() if not entry.run]
+    names = {RECORD} | {name for stem in begun for name in possible_files(stem)}
+    for name in names:
+        remove_temporary_files(out / name)
 
 
 def hash_network(source: Path) -> str:

@@ -52,6 +52,8 @@ def test_a_run_that_is_killed_resumes(
     assert ask_predict(capsys, *arguments)[0] == 130
     journal = next((tmp_path / "out").glob("predictions.*.part"))
     journal.write_bytes(journal.read_bytes() + b'{"format": 1, "sour')  # a line cut short
+    for half in (".2.png.a1b2.part", ".2.overlay.jpg.c3d4.part", ".predictions.jsonl.e5.part"):
+        (tmp_path / "out" / half).write_bytes(b"half")  # as a killed process leaves them
     monkeypatch.undo()
     code, result, _ = ask_predict(capsys, *arguments)
     assert (code, result["done"], result["skipped"]) == (0, 2, 2)
