@@ -13,6 +13,7 @@ ReconetError
     MissingExtraError       an optional part of the package is not installed
 """
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -111,3 +112,10 @@ def is_out_of_memory(error: BaseException) -> bool:
     """
     text = str(error)
     return isinstance(error, MemoryError) or "allocate" in text or "out of memory" in text
+
+
+def is_lost_process(error: BaseException) -> bool:
+    """Tell whether another process of the same task has gone, so that this one cannot go on."""
+    several = int(os.environ.get("WORLD_SIZE", "1") or 1) > 1
+    signs = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Timed out")
+    return several and isinstance(error, RuntimeError) and any(sign in str(error) for sign in signs)

@@ -28,7 +28,7 @@ from reconet.cli.show import show
 from reconet.cli.study import study
 from reconet.cli.train import train
 from reconet.cli.zoo import zoo
-from reconet.errors import OtherProcessError, ReconetError, is_out_of_memory
+from reconet.errors import OtherProcessError, ReconetError, is_lost_process, is_out_of_memory
 
 Verb = Callable[..., None]
 
@@ -60,7 +60,7 @@ RENAMED_OPTIONS = {  # of 0.1 -> now
     "--core": "--context",
     "--repeats": "--rounds",
 }
-USER_ERROR, INTERRUPTED = 2, 130  # exit codes
+USER_ERROR, LOST_PROCESS, INTERRUPTED = 2, 1, 130  # exit codes
 
 
 class VerbCommand(TyperCommand):
@@ -165,6 +165,9 @@ def _handle_error(error: BaseException) -> int:
             return _fail_with_file(error)
         case Exception() if hasattr(error, "format_message"):
             return _fail_with_usage(error, error.format_message())
+        case Exception() if is_lost_process(error):
+            _fail("another process of this task has ended, so this one ends too.")
+            return LOST_PROCESS
         case Exception() if is_out_of_memory(error):
             return _fail("not enough memory. Try a smaller size, batch or network.")
     raise error

@@ -46,6 +46,8 @@ def test_torchrun_restarts_a_killed_worker_and_the_run_completes(tmp_path: Path)
     assert last(tmp_path / "run")["step"] == 12
     steps = [line["step"] for line in read_log(tmp_path / "run") if line["kind"] == "train"]
     assert steps == [2, 4, 6, 8, 10, 12]
+    assert "another process of this task has ended" in err
+    assert "Traceback" not in err
 
 
 @pytest.mark.slow
