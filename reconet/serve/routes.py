@@ -41,10 +41,11 @@ PROBLEMS: Statuses = {
         415: "not a type of image",
         422: "not a readable image, or a wrong parameter",
         503: "the queue is full: try again after Retry-After seconds",
+        507: "the server has no room for the upload",
     }.items()
 }
 PNG: dict[str, Any] = {"content": {"image/png": {}}}
-UPLOAD: Statuses = {status: PROBLEMS[status] for status in (408, 413, 415, 422, 503)}
+UPLOAD: Statuses = {status: PROBLEMS[status] for status in (408, 413, 415, 422, 503, 507)}
 PLAIN: Statuses = {422: PROBLEMS[422]}
 STORED: Statuses = {status: PROBLEMS[status] for status in (404, 422)}
 EXPLORED: Statuses = {status: PROBLEMS[status] for status in (404, 413, 422, 503)}

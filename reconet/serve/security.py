@@ -58,7 +58,7 @@ class SecurityMiddleware:
                 await body.drain()
             await refusal(scope, receive, send)
             return
-        await self.app(scope, body.receive, send)
+        await self.app(scope, body.receive, after_body(send, body) if has_body(headers) else send)
 
     def _refusal(self, headers: Headers) -> JSONResponse | None:
         host = headers.get("host", "")
@@ -101,12 +101,32 @@ class LimitedBody:
 
     async def drain(self) -> None:
         """Read and discard a body. Otherwise its sender may never read the answer."""
-        self.most, self.seconds = DRAIN_BYTES, DRAIN_SECONDS
+        self.most, self.seconds, self.deadline = DRAIN_BYTES, DRAIN_SECONDS, None
         try:
             while not self.complete:
                 await self.receive()
         except HTTPException:
             return
+
+
+def has_body(headers: Headers) -> bool:
+    """Tell whether a request says that it has a body."""
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+
+
+def after_body(send: Send, body: LimitedBody) -> Send:
+    """Delay an answer until the rest of the body has arrived.
+
+    A connection that is closed earlier is reset, and the sender never reads the answer. A body that
+    is too slow is not waited for.
+    """
+
+    async def send_after_body(message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] != 408:
+            await body.drain()
+        await send(message)
+
+    return send_after_body
 
 
 def with_headers(send: Send) -> Send:

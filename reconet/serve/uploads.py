@@ -40,6 +40,9 @@ async def _read_form(request: Request) -> bytes:
         if error.status_code == 400:  # the form itself is broken
             raise HTTPException(422, f"cannot read the form: {error.detail}") from error
         raise
+    except OSError as error:  # parts of a form are kept in a temporary folder, which may be full
+        reason = error.strerror or error
+        raise HTTPException(507, f"the server cannot keep the upload: {reason}.") from error
     raise HTTPException(422, f"the form has no file in a field `{FIELD}`.")
 
 

@@ -1,5 +1,8 @@
 """Bad uploads get a status and one line, and leave nothing behind."""
 
+import errno
+import os
+import socket
 import zlib
 
 import numpy as np
@@ -7,6 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tests.serve.helpers import encode, image
+from tests.serve.launch import RunningServer
 
 IMAGE = image()
 
@@ -54,3 +58,34 @@ def test_bad_uploads_get_a_status_and_one_line(client: TestClient, url: str, wha
     assert isinstance(answer.json()["detail"], str)
     assert "\n" not in answer.json()["detail"]
     assert client.get("/health").json() == {"status": "ok", "waiting": 0}
+
+
+def test_a_full_temporary_folder_is_the_servers_problem(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object, **settings: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("starlette.formparsers.SpooledTemporaryFile", refuse)
+    answer = client.post("/api/segment", files={"image": ("a.png", encode(IMAGE), "image/png")})
+    assert answer.status_code == 507
+    assert "No space left" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "megabytes", "status"), [("text/plain", 1.9, 415), ("image/png", 9, 413)]
+)
+def test_an_upload_that_is_refused_early_is_still_answered(
+    server: RunningServer, kind: str, megabytes: float, status: int
+) -> None:
+    """Send without a length, so that the server learns the size only as the body arrives."""
+    part = bytes(100_000)
+    head = (
+        f"POST /api/segment HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nContent-Type: {kind}\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        connection.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
+        for _ in range(round(megabytes * 10)):
+            connection.sendall(f"{len(part):x}\r\n".encode() + part + b"\r\n")
+        connection.sendall(b"0\r\n\r\n")
+        assert connection.recv(12).decode() == f"HTTP/1.1 {status}"
