@@ -1,0 +1,53 @@
+"""Files are read and written through two doors: system/reading.py and system/files.py."""
+
+import ast
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent.parent / "reconet"
+DOORS = ("system/reading.py", "system/files.py")
+CALLS = {"open", "read_text", "read_bytes", "write_bytes", "write_text", "fromfile", "memmap"}
+# Calls that need no door, and why.
+ALLOWED = {
+    "bench/data.py": "images that it has just drawn itself",
+    "cache/lock.py": "opened with O_NOFOLLOW and only locked",
+    "cache/store.py": "files of the cache, which are checked by their sums",
+    "cli/main.py": "the null device",
+    "engine/memory.py": "the memory of this machine",
+    "engine/prepare.py": "a file of the cache",
+    "engine/run_directory.py": "the folder itself, only locked",
+    "evaluation/submit.py": "files that it has just written itself",
+    "export/formats.py": "a temporary folder of its own",
+    "serve/app.py": "files of this package",
+    "system/hardware.py": "the processor of this machine",
+    "zoo/fetch.py": "a download in the cache",
+}
+# Objects whose method `open` opens something else than a path of the disk.
+FOREIGN = ("archive", "entry", "request", "views", "whole", "Pillow")
+
+
+def opening_calls(path: Path) -> list[int]:
+    """List the lines of calls that open a file by its path."""
+    lines = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Call):
+            continue
+        function = node.func
+        if isinstance(function, ast.Name) and function.id == "open":
+            lines.append(node.lineno)
+        if isinstance(function, ast.Attribute) and function.attr in CALLS:
+            owner = ast.unparse(function.value)
+            is_foreign = owner in FOREIGN or owner.startswith("validation_request(")
+            if function.attr != "open" or not is_foreign:
+                lines.append(node.lineno)
+    return lines
+
+
+def test_nothing_opens_files_beside_the_two_doors() -> None:
+    found = {
+        str(path.relative_to(PACKAGE)): lines
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if (lines := opening_calls(path))
+    }
+    strangers = {name: lines for name, lines in found.items() if name not in (*DOORS, *ALLOWED)}
+    assert not strangers, f"use reconet.system.reading or reconet.system.files: {strangers}"
+    assert ALLOWED.keys() <= found.keys(), "a reason that is no longer needed"
