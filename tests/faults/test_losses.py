@@ -75,8 +75,8 @@ def test_a_worker_that_dies_costs_nothing(
     assert_same_run(undisturbed.directory, directory)
 
 
-# Of 2 images in each of two validations.
-@pytest.mark.parametrize("reading", [pytest.param(2, marks=pytest.mark.slow), 3])
+# Each of two validations reads 2 images, then the same 2 to draw them.
+@pytest.mark.parametrize("reading", [pytest.param(2, marks=pytest.mark.slow), 5])
 def test_a_validation_that_failed_is_made_up_for(
     server: ForkServer, undisturbed: UndisturbedRun, tmp_path: Path, reading: int
 ) -> None:
