@@ -51,7 +51,7 @@ def test_the_package_offers_create_model_without_importing_torch_first() -> None
         ({"rank": "many"}, r"option reconet\.rank: .*got 'many'"),
         ({"dropout": 2.0}, r"option reconet\.dropout: .*less than or equal to 1"),
         ({"num_classes": 0}, "num_classes must be at least 1"),
-        ({"stem": "depe"}, r"stem: .*'deep' or 'plain', got 'depe'"),
+        ({"stem": "depe"}, r"stem: .*'deep', 'deep32' or 'plain', got 'depe'"),
         ({"stride_on": "1"}, r"stride_on: .*'3x3' or '1x1', got '1'"),
         ({"crop": 0}, r"crop\.0: .*greater than 0"),
         ({"crop": (64, 64, 64)}, "crop: "),
