@@ -15,7 +15,8 @@ def test_pick_says_what_was_asked_what_is_near_and_what_exists() -> None:
     with pytest.raises(RecipeError) as raised:
         pick(TABLE, "recnet", "context")
     assert str(raised.value) == (
-        "unknown context 'recnet'. Did you mean 'reconet'? Choose from: fcn, reconet."
+        "unknown context 'recnet'. Did you mean 'reconet'? Choose from: fcn, reconet. A context of "
+        "your own needs --import (docs/python.md)."
     )
 
 

@@ -155,7 +155,7 @@ def trained_file(path: Path, **changes: str) -> Path:
         ({"score": "[]"}, "score"),
         ({"recipe": "{}"}, "data"),
         ({"recipe": "7"}, "recipe"),
-        ({"format": "2"}, "not written by a training run"),
+        ({"format": "2"}, "has the format '2', and this version reads 1"),
     ],
 )
 def test_metadata_of_strangers_is_checked(
@@ -195,7 +195,7 @@ def test_a_mat_bomb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
 
 def test_a_pipe_in_place_of_an_image_does_not_wait_for_ever(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.jpg")
-    with pytest.raises(DataError, match="no ordinary file"):
+    with pytest.raises(DataError, match="it is a pipe, not an ordinary file"):
         read_image(tmp_path / "a.jpg")
 
 

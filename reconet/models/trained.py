@@ -66,9 +66,14 @@ def load_trained(source: Path) -> TrainedNetwork:
     """Load the network of a run directory, or of a .safetensors file that a run has written."""
     path = find_weights(source)
     metadata = _metadata(path)
-    if metadata.get("format") != FORMAT:
+    if "format" not in metadata:
         raise CheckpointError(
             f"{path} holds weights alone: it does not say what network it is. {IN_PYTHON}."
+        )
+    if metadata["format"] != FORMAT:
+        raise CheckpointError(
+            f"{path} has the format {metadata['format']!r}, and this version reads {FORMAT}; "
+            "a newer version of reconet may have written it."
         )
     info = NetworkInfo.from_texts(metadata, path)
     state = read_weights(path)

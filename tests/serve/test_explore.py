@@ -40,7 +40,7 @@ def test_all_ranks_on_is_the_prediction_itself_over_several_windows(predictor: P
     large_hwc = image(5, (70, 150))
     own = Predictor(
         predictor.network,
-        protocol=replace(predictor.protocol, relative_to="original"),
+        protocol=replace(predictor.protocol, mode="slide", relative_to="original"),
         device="cpu",
     )
     explorer = Explorer(own, large_hwc)
