@@ -34,7 +34,8 @@ def replace_by(path: Path, kind: str, outside: Path) -> None:
     if kind == "pipe":
         os.mkfifo(path)
     else:
-        path.symlink_to({"device": "/dev/zero", "loop": path.name, "dangling": outside}[kind])
+        targets = {"device": Path("/dev/zero"), "loop": Path(path.name), "dangling": outside}
+        path.symlink_to(targets[kind])
 
 
 @pytest.mark.timeout(120)
