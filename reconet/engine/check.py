@@ -1,9 +1,11 @@
-"""Check a recipe before a training: all that can be known without opening data or building."""
+"""Check a recipe before a training: all that can be known without opening images or building."""
 
-from reconet.data import DATASETS
+from contextlib import suppress
+
+from reconet.data import DATASETS, complete_recipe
 from reconet.data.options import read_options
 from reconet.engine.setup import check_views
-from reconet.errors import RecipeError, pick, unknown
+from reconet.errors import DataError, RecipeError, pick, unknown
 from reconet.models.segmenter import check_model
 from reconet.recipes.schema import Recipe
 
@@ -13,7 +15,10 @@ def check_recipe(recipe: Recipe) -> None:
     check_model(recipe.model)
     check_views(recipe)
     entry = pick(DATASETS, recipe.data.name, "dataset")
-    splits = entry.info.splits
+    with suppress(DataError):  # files of the root, such as classes.txt, may not be there yet
+        recipe = complete_recipe(recipe)
+    own = recipe.data.options.get("splits")
+    splits = own if isinstance(own, dict) else entry.info.splits
     for split in (recipe.data.train_split, recipe.data.val_split):
         if split not in splits and not entry.own_lists:
             raise unknown(f"split of {recipe.data.name}", split, splits)

@@ -196,8 +196,6 @@ def training_request(
     """Return the features that a network learns from."""
     views = training_views(recipe, augmentation, train_set)
     label = {"label": Part(dtype="uint8", shape=recipe.data.crop)}
-    # Labels are kept too, and options such as label_map change what the files mean.
-    options = {"options": recipe.data.options} if recipe.data.options else {}
     return FeatureRequest(
         source=views,
         parts=feature_parts(model, recipe.data.crop) | label,
@@ -206,7 +204,7 @@ def training_request(
             "dataset": recipe.data.name,
             "augmentation": repr(augmentation),
             "seed": views.seed,
-            **options,
+            **_option_facts(recipe),
         },
         about=describe_features(recipe, train_set) | {"views": views.views},
     )
@@ -218,9 +216,19 @@ def validation_request(recipe: Recipe, model: Segmenter, val_set: Dataset) -> Fe
     return FeatureRequest(
         source=WholeImages(dataset=val_set, base_size=side),
         parts=feature_parts(model, (side, side), training=False),
-        facts={"kind": "whole images", "dataset": recipe.data.name, "base_size": side},
+        facts={
+            "kind": "whole images",
+            "dataset": recipe.data.name,
+            "base_size": side,
+            **_option_facts(recipe),
+        },
         about=describe_features(recipe, val_set),
     )
+
+
+def _option_facts(recipe: Recipe) -> dict[str, object]:
+    """Return options of the dataset: some change what its files mean, or how they are read."""
+    return {"options": recipe.data.options} if recipe.data.options else {}
 
 
 def describe_features(recipe: Recipe, dataset: Dataset) -> dict[str, object]:

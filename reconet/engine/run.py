@@ -140,6 +140,8 @@ class TrainingRun:
         """Train what is left to train, then draw the predictions of the best network."""
         start = self.state.step
         self.processes.run_on_first(self._extend)
+        if self.steps > total_steps(self.before, len(self.train_set)):
+            self.log_state = replace(self.log_state, stale=0)  # a longer training is patient anew
         unfinished = start < self.steps or self.log_state.validated < self.steps
         if unfinished and not self._out_of_patience():
             self.processes.run_on_first(

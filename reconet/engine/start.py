@@ -10,7 +10,7 @@ from reconet.system.progress import SILENT, Progress
 
 
 def train(
-    recipe: Recipe | str,
+    recipe: Recipe | str | Path,
     out: str | Path,
     *,
     settings: Iterable[str] = (),
@@ -23,7 +23,7 @@ def train(
     `recipe` is a Recipe, or what `reconet train` takes: a name, a file or a run directory.
     `settings` are those of --set, such as "optim.lr=0.02". Ctrl-C saves a checkpoint and stops.
     """
-    found = find_recipe(recipe) if isinstance(recipe, str) else recipe
-    changed = apply_overrides(found, settings)
+    found = recipe if isinstance(recipe, Recipe) else find_recipe(str(recipe))
+    changed = apply_overrides(found, [settings] if isinstance(settings, str) else settings)
     check_recipe(changed)
     return run_training(changed, Path(out), resume=resume, device=device, progress=progress)

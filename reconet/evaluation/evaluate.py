@@ -1,7 +1,7 @@
 """Evaluate a trained network on a split of its dataset."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ def evaluate(
             network, owner = open_network(found.path, processes.device), str(found)
             recipe = change(network.info.recipe)
             protocol = Protocol.of(recipe.eval, recipe.data)
-        data = recipe.data
+        data, given = recipe.data, dataset is not None
         if dataset is None and data.name == UNKNOWN:
             raise DataError(
                 f"{owner} does not say which dataset to score it on; pass data=... to reconet.save."
@@ -102,7 +102,10 @@ def evaluate(
         submitted = None
         if submission is not None:
             submitted = str(submission.finish([dataset.name(i) for i in range(len(dataset))]))
-        return _summarise(network, dataset, protocol, count_kk, submitted)
+        result = _summarise(network, dataset, protocol, count_kk, submitted)
+        # A score of other images than the training's stands alone.
+        is_own = root is None and not given and data == network.info.recipe.data
+        return result if is_own else replace(result, in_training=None)
 
 
 def check_classes(known: tuple[str, ...], dataset: Dataset, owner: str | Path) -> None:

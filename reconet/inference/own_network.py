@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
 from pydantic import JsonValue
 from torch import nn
 
@@ -20,6 +21,7 @@ from reconet.types import Palette
 UNKNOWN = "unknown"  # the dataset of a network that does not say which it was trained on
 PLAIN = (0.0, 0.0, 0.0)  # the mean of an image that is not normalised
 UNIT = (1.0, 1.0, 1.0)  # and its standard deviation
+LARGEST_PROBE = 256  # pixels a side of the image that two networks are compared on
 
 
 def save(
@@ -145,3 +147,21 @@ def _check_builds_again(trained: TrainedNetwork) -> None:
         )
     again = build_model(trained.info.recipe, len(trained.info.classes), pretrained=False)
     put_weights(again, trained.model.state_dict(), Path("the model, built again with its options,"))
+    if not _compute_the_same(trained.model, again, trained.info.recipe.data.crop):
+        raise CheckpointError(
+            "the model, built again from its file, computes something else: pass options={...}, "
+            "the arguments that it was made with."
+        )
+
+
+def _compute_the_same(model: Segmenter, again: Segmenter, size: tuple[int, int]) -> bool:
+    """Compare two networks on one image of noise."""
+    height, width = (min(side, LARGEST_PROBE) for side in size)
+    image_bchw = torch.rand(1, 3, height, width, generator=torch.Generator().manual_seed(0))
+    was_training, device = model.training, model.mean_c11.device
+    with torch.no_grad():
+        one_bkhw = model.eval()(image_bchw.to(device)).main_bkhw.cpu()
+        other_bkhw = again.eval()(image_bchw).main_bkhw
+    model.train(was_training)
+    largest = float(one_bkhw.abs().amax())
+    return torch.allclose(one_bkhw, other_bkhw, atol=1e-3 * max(largest, 1e-6), rtol=0)

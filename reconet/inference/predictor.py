@@ -255,6 +255,8 @@ def to_rgb(source: object) -> Image:
     """Return an image as RGB uint8 (h, w, 3), upright, in memory of its own."""
     if hasattr(source, "read"):  # a file that is open
         source = source.read()
+        if isinstance(source, str):
+            raise DataError("the image is a file that was opened as text; open it with mode 'rb'.")
     if isinstance(source, bytes | bytearray | memoryview):
         return decode_upright(bytes(source), "the image")
     if isinstance(source, str | Path):

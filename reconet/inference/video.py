@@ -65,6 +65,8 @@ def predict_video(
                     done += 1
                     progress.advance()
             except KeyboardInterrupt:
+                if not source.startswith(CAMERA):  # half a video is no result
+                    raise
                 progress.note(f"stopped after {done} frames")
             finally:
                 if writer is not None:

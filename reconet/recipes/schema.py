@@ -85,6 +85,9 @@ class Data(Settings):
     @property
     def title(self) -> str:
         """Return the name of the dataset for people. A folder of images is called by its own."""
+        title = self.options.get("title")
+        if isinstance(title, str) and title:
+            return title
         if self.name != "folder":
             return self.name
         return f"folder {self.root.expanduser().absolute().name}" if self.root else "own images"

@@ -80,7 +80,9 @@ class RunResults:
         if own is None:
             return ()
         names = tuple(row.name for row in own.image_rows)
-        return self.split, own.classes, own.images, names, own.protocol
+        root = self.recipe.data.root
+        place = None if root is None else root.expanduser().absolute()
+        return self.split, place, own.classes, own.images, names, own.protocol
 
     def curve(self, kind: str, value: str, factor: float = 1.0) -> list[Point]:
         """Return a value of the log by step, from lines of one kind."""

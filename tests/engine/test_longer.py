@@ -117,6 +117,10 @@ def test_a_training_ends_when_the_score_has_not_improved_for_a_while(
     assert_same(last(tmp_path / "a"), last(tmp_path / "b"))
     longer, _ = train(tmp_path / "a", "train.steps=8", "train.patience=3", resume=True)
     assert (longer.step, longer.out_of_patience) == (8, False)
+    # A training that is made longer is patient anew.
+    scores.update({9: 0.1, 10: 0.1})
+    extended, _ = train(tmp_path / "b", "train.steps=10", "train.patience=2", resume=True)
+    assert extended.step > 6
 
 
 def test_tensorboard_has_the_iou_of_each_class_and_images(tmp_path: Path) -> None:

@@ -90,6 +90,25 @@ def test_options_of_a_module_are_kept(tmp_path: Path) -> None:
         save(Threshold(2), classes=CLASSES, path=path, options={"size": 1})
 
 
+def test_a_model_that_its_file_would_build_otherwise_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Signed(Threshold):
+        def __init__(self, num_classes: int, sign: float = 1.0) -> None:
+            super().__init__(num_classes)
+            self.sign = sign  # no weight, so the file knows it by its options alone
+
+        def forward(self, image_bchw: Tensor) -> Tensor:
+            return self.sign * super().forward(image_bchw)
+
+    monkeypatch.setitem(MODULES, "signed", Signed)
+    path = tmp_path / "net.safetensors"
+    with pytest.raises(CheckpointError, match=r"computes something else: pass options"):
+        save(Signed(2, sign=-1.0), classes=CLASSES, path=path)
+    assert not path.exists()
+    save(Signed(2, sign=-1.0), classes=CLASSES, path=path, options={"sign": -1.0})
+
+
 def test_what_could_not_be_opened_again_is_not_written(tmp_path: Path) -> None:
     path = tmp_path / "net.safetensors"
     with pytest.raises(CheckpointError, match=r"put reconet\.MODULES\['Threshold'\] = Threshold"):

@@ -1,6 +1,6 @@
 """Find what is wrong with files: unreadable, without a partner, of another size, or copies."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from reconet.data.check.facts import SampleFacts
@@ -33,7 +33,7 @@ def find_in_splits(datasets: Sequence[Dataset], subset: bool) -> Iterator[Findin
     for dataset in datasets:
         yield from _count(dataset, subset)
         names = [dataset.name(index) for index in range(len(dataset))]
-        twice = sorted({name for name in names if names.count(name) > 1}) if _repeat(names) else []
+        twice = sorted(name for name, times in Counter(names).items() if times > 1)
         if twice:
             yield Finding(
                 kind="name-twice",
@@ -235,10 +235,6 @@ def _swapped(fact: SampleFacts) -> bool:
 
 def _size(size: tuple[int, int]) -> str:
     return f"{size[1]} x {size[0]}"
-
-
-def _repeat(names: Sequence[str]) -> bool:
-    return len(set(names)) < len(names)
 
 
 def _unique(names: Iterable[str]) -> tuple[str, ...]:

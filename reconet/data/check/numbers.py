@@ -30,7 +30,9 @@ def propose_for_numbers(
         return (smooth,)
     label_map = find_label_map(values, options)
     if label_map is not None:
-        return (_label_map_proposal(_condition(label_map, options), label_map),)
+        # Where 0 would become void, a name may be missing instead: only a person knows.
+        names = _missing_names(values, illegal, options) if label_map.get(0) == IGNORE else ()
+        return (*names, _label_map_proposal(_condition(label_map, options), label_map))
     return (*_missing_names(values, illegal, options), *_more_void(illegal, options))
 
 

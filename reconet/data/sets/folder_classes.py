@@ -12,7 +12,9 @@ from reconet.data.layout import read_lines
 from reconet.errors import DataError
 
 LABEL_MAP, CLASSES = "labelmap.txt", "classes.txt"
-LINE = re.compile(r"(?P<name>[^:]+):\s*(?P<red>\d+)\s*,\s*(?P<green>\d+)\s*,\s*(?P<blue>\d+)\s*:.*")
+LINE = re.compile(
+    r"(?P<name>[^:]+):\s*(?P<red>\d{1,3})\s*,\s*(?P<green>\d{1,3})\s*,\s*(?P<blue>\d{1,3})\s*:.*"
+)
 VOID_NAMES = ("ignore", "ignored", "void", "unlabelled", "unlabeled")
 
 

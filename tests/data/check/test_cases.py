@@ -65,8 +65,8 @@ NUMBERS = {
         options={"label_map": {"0": 0, "7": 1}},
     ),
     "numbers start at 1": Case(meaning((1, 2, 3), (0, 1, 2)), ABC, OUTSIDE, ("label_map",), 0),
-    "0 is void between classes": Case(c.void_borders, ABC, OUTSIDE, ("label_map",), 0),
-    "0 is void around images": Case(c.void_frame, ABC, OUTSIDE, ("label_map",), 0),
+    "0 is void between classes": Case(c.void_borders, ABC, OUTSIDE, ("classes", "label_map"), 1),
+    "0 is void around images": Case(c.void_frame, ABC, OUTSIDE, ("classes", "label_map"), 1),
     "0 and 255": Case(meaning((0, 255), (0, 1)), TWO, ("label-void",), ("label_map",), 0),
     "0 and 128": Case(meaning((0, 128), (0, 1)), TWO, OUTSIDE, ("label_map",), 0),
     "0, 50, 100, 150": Case(
