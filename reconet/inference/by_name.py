@@ -71,9 +71,8 @@ def find_in_processes(
     source: str | Path, processes: Processes, progress: Progress = SILENT
 ) -> FoundNetwork:
     """Find a network on several processes. The first one downloads it, and the others wait."""
-    found = find_network(source, progress=progress) if processes.is_first else None
-    processes.broadcast(None)
-    return found or find_network(source)
+    processes.run_on_first(lambda: str(find_network(source, progress=progress)))
+    return find_network(source)
 
 
 def find_pretrained(source: str | Path, *, shipped: Path | None = None) -> Path:

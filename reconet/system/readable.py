@@ -21,10 +21,13 @@ def _escape(match: re.Match[str]) -> str:
     return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
 
 
-def counted(count: int, noun: str) -> str:
-    """Join a count and its noun: 1 image, 2 images, 1,464 images, 0 classes, 3 entries."""
+def counted(count: int, one: str, many: str = "") -> str:
+    """Join a count and its noun: 1 image, 2 images, 1,464 images, 0 classes, 3 entries.
+
+    `many` is for words that are not a plain noun, such as "image is" and "images are".
+    """
     if count == 1:
-        return f"1 {noun}"
-    if noun.endswith("y"):
-        return f"{count:,} {noun[:-1]}ies"
-    return f"{count:,} {noun}{'es' if noun.endswith('s') else 's'}"
+        return f"1 {one}"
+    if not many:
+        many = f"{one[:-1]}ies" if one.endswith("y") else one + ("es" if one.endswith("s") else "s")
+    return f"{count:,} {many}"

@@ -1,11 +1,17 @@
 """Open a public network by its name: fetch it, convert it, and keep the result in the cache."""
 
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from reconet.errors import OutputError
 from reconet.models.trained import TrainedNetwork, save_trained
 from reconet.recipes.storage import write_recipe
+from reconet.system.files import open_own
 from reconet.system.progress import SILENT, Progress
-from reconet.system.run_files import BEST, RECIPE
+from reconet.system.run_files import BEST, LOCK, RECIPE
 from reconet.system.user_cache import cache_root
 from reconet.zoo.catalogue import TORCHVISION, PublicNetwork, find_public
 from reconet.zoo.convert import Publication, convert_file
@@ -19,8 +25,29 @@ def open_public(name: str, progress: Progress = SILENT) -> Path:
     """Return the file of a public network, converted. The first time it is fetched."""
     network = find_public(name)
     path = cached_path(network)
-    if path.is_file():
-        return path
+    if not path.is_file():
+        with _locked(path.parent):  # another process may be fetching or converting it
+            if not path.is_file():
+                _fetch_and_convert(network, path, progress)
+    return path
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = open_own(folder / LOCK, os.O_RDWR)
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {error.strerror}.") from error
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _fetch_and_convert(network: PublicNetwork, path: Path, progress: Progress) -> None:
     source = "torchvision" if network.source == TORCHVISION else "mmseg"
     fetched = path.parent / network.address.rpartition("/")[2]
     fetch(network.address, fetched, network.sha256, progress)
@@ -35,7 +62,6 @@ def open_public(name: str, progress: Progress = SILENT) -> Path:
     )
     write_network(path.parent, conversion.network)
     fetched.unlink(missing_ok=True)  # the converted file holds the same weights
-    return path
 
 
 def cached_path(network: PublicNetwork) -> Path:

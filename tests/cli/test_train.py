@@ -28,7 +28,7 @@ def test_resuming_what_is_not_there_says_so(
 def test_what_the_check_calls_right_can_be_trained(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Class names in a file of the root, and names of splits of one's own."""
+    """Train with class names in a file of the root, and splits with names of their own."""
     for folder, shade in (("images", 90), ("masks", 1)):
         (tmp_path / "data" / folder).mkdir(parents=True)
         for number in range(6):

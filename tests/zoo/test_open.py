@@ -37,7 +37,7 @@ def test_a_name_becomes_a_file_in_the_cache(
     assert "convert" in progress.lines
     assert path.is_relative_to(tmp_path / "cache")
     names = sorted(one.name for one in path.parent.iterdir())
-    assert names == ["best.safetensors", "recipe.json"]
+    assert names == [".lock", "best.safetensors", "recipe.json"]
     opened = load_trained(path)
     assert opened.info.score == {"miou": 0.7729}
     assert opened.info.step == 40_000

@@ -6,17 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from reconet.data.check.facts import SampleFacts
 from reconet.data.check.report import EXAMPLES, Finding, Level, Proposal
 from reconet.data.dataset import Dataset, FileDataset
+from reconet.system.readable import counted
 
 UPRIGHT = Proposal(
     condition="if all masks were drawn on the images as people see them",
     option="upright",
     value=True,
 )
-
-
-def counted(count: int, one: str, many: str = "") -> str:
-    """Return a number with its word: 1 image, 2 images."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def find_in_files(facts: Sequence[SampleFacts]) -> Iterator[Finding]:

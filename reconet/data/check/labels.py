@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 
 from reconet.data.check.colours import propose_for_colours
 from reconet.data.check.facts import MaskFacts, SampleFacts
-from reconet.data.check.files import counted
 from reconet.data.check.numbers import propose_for_numbers, propose_for_two
 from reconet.data.check.report import EXAMPLES, Finding, Proposal, SeenValue
 from reconet.data.check.values import Values, collect_values
 from reconet.data.dataset import DatasetInfo
 from reconet.data.labels import ranges
 from reconet.data.sets.folder_masks import FolderOptions, colour_of
+from reconet.system.readable import counted
 from reconet.types import IGNORE, Colour
 
 MOST_NAMED = 5  # values in one line
