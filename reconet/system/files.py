@@ -115,16 +115,18 @@ def check_output_folder(
         raise OutputError(f"{path} exists and holds other files; name another {option}.")
 
 
-def check_output_file(path: Path, may_replace: Callable[[Path], bool] = lambda file: True) -> None:
+def check_output_file(
+    path: Path, may_replace: Callable[[Path], bool] = lambda file: True, option: str = "--out"
+) -> None:
     """Raise an error before a long computation if its result cannot be written to a file.
 
     `may_replace` is asked about a file that exists and is not empty.
     """
     if path.exists() and not path.is_file():
-        raise OutputError(f"--out names a file; {path} exists and is no ordinary file.")
-    check_output_folder(path.parent)
+        raise OutputError(f"{option} names a file; {path} exists and is no ordinary file.")
+    check_output_folder(path.parent, option=option)
     if path.is_file() and path.stat().st_size and not may_replace(path):
-        raise OutputError(f"{path} exists and is another kind of file; name another --out.")
+        raise OutputError(f"{path} exists and is another kind of file; name another {option}.")
 
 
 @contextmanager

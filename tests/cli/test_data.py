@@ -65,6 +65,13 @@ def test_check_of_a_good_part_of_a_dataset_finds_nothing(
     assert code == 0
     assert "nothing is wrong" in out
     assert np.asarray(Image.open(sheet)).std() > 10
+    assert run(capsys, *arguments, "--subset", "--sheet", str(sheet))[0] == 0  # its own, again
+    photo = next(tmp_path.rglob("*.jpg"))
+    before = photo.read_bytes()
+    code, _, err = run(capsys, *arguments, "--subset", "--sheet", str(photo))
+    assert code == 2
+    assert "another kind of file; name another --sheet" in err
+    assert photo.read_bytes() == before
     code, out, _ = run(capsys, *arguments)
     assert code == 1
     assert "officially 1464" in out

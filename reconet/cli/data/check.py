@@ -62,8 +62,11 @@ def check(
     """
     from reconet.cli.tables.data import listing_table
     from reconet.data.check import check_dataset
-    from reconet.data.images.draw import contact_sheet
+    from reconet.data.images.draw import contact_sheet, is_sheet
+    from reconet.system.files import check_output_file
 
+    if sheet is not None:
+        check_output_file(sheet, is_sheet, "--sheet")
     data = _resolve_data(dataset, root, settings)
     with show_progress("check") as progress:
         result, splits = check_dataset(

@@ -8,14 +8,17 @@ import cv2
 import numpy as np
 from PIL import Image as Pillow
 from PIL import ImageDraw, ImageFont
+from PIL.PngImagePlugin import PngInfo
 
 from reconet.data.dataset import Dataset, evenly_spaced
 from reconet.errors import DataError
 from reconet.system.files import write_atomic
+from reconet.system.reading import TEXT_BYTES, open_file
 from reconet.types import IGNORE, Colour, Image, Label
 
 VOID_COLOUR = (224, 224, 192)
 PAPER, INK = (255, 255, 255), (30, 30, 30)
+SOFTWARE = "reconet sheet"  # in every sheet
 LINE, GAP = 18, 8  # pixels: height of a line of text, space between things
 FONT = 12
 
@@ -70,8 +73,15 @@ def sheet(tiles: Sequence[Tile], names: Sequence[tuple[str, Colour]], columns: i
 
 def write_sheet(path: Path, tiles: Sequence[Tile], names: Sequence[tuple[str, Colour]]) -> None:
     """Write a sheet of tiles as a PNG."""
-    page = Pillow.fromarray(sheet(tiles, names))
-    write_atomic(path, lambda file: page.save(file, format="PNG"))
+    page, marks = Pillow.fromarray(sheet(tiles, names)), PngInfo()
+    marks.add_text("Software", SOFTWARE)
+    write_atomic(path, lambda file: page.save(file, format="PNG", pnginfo=marks))
+
+
+def is_sheet(path: Path) -> bool:
+    """Tell whether a file is a sheet of this package, which a new one may replace."""
+    with open_file(path, limit=TEXT_BYTES) as file:
+        return SOFTWARE.encode() in file.read(512)
 
 
 def contact_sheet(dataset: Dataset, path: Path, count: int = 8) -> None:
