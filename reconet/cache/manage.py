@@ -120,14 +120,18 @@ def _named(items: list[Item], names: Sequence[str]) -> list[Item]:
     return [item for item in items if item.name in wanted]
 
 
-def _folders(folder: Path) -> Iterator[Path]:
-    """Yield the folders in a folder that are named by a digest. A link is none."""
+def _entries(folder: Path, pattern: re.Pattern[str]) -> Iterator[os.DirEntry[str]]:
+    """Yield the entries of a folder whose names are of the cache. A link is no such folder."""
     with suppress(OSError):
-        if folder.is_symlink():
-            return
-        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
-            if DIGEST.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
-                yield Path(entry.path)
+        if not folder.is_symlink():
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+            yield from (entry for entry in entries if pattern.fullmatch(entry.name))
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    for entry in _entries(folder, DIGEST):
+        if entry.is_dir(follow_symlinks=False):
+            yield Path(entry.path)
 
 
 def _stores(root: Path) -> Iterator[Path]:
@@ -136,13 +140,9 @@ def _stores(root: Path) -> Iterator[Path]:
 
 
 def _projections(root: Path) -> Iterator[Path]:
-    folder = root / PROJECTIONS
-    with suppress(OSError):
-        if folder.is_symlink():
-            return
-        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
-            if PROJECTION.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
-                yield Path(entry.path)
+    for entry in _entries(root / PROJECTIONS, PROJECTION):
+        if entry.is_file(follow_symlinks=False):
+            yield Path(entry.path)
 
 
 def _store_item(directory: Path) -> Item:

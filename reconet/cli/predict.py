@@ -1,6 +1,5 @@
 """reconet predict."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +18,7 @@ from reconet.cli.arguments import (
     eval_settings,
     parse_amount,
 )
-from reconet.cli.output import all_seconds, print_note, print_result, show_progress
+from reconet.cli.output import all_seconds, print_line, print_note, print_result, show_progress
 from reconet.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ def _print_remarks(result: "FolderResult") -> None:
         if image["status"] == "failed":
             reason = " ".join(image["error"].replace(source, name).split())
             where = "" if name in reason else f"{name}: "
-            print(f"reconet: failed: {where}{reason}", file=sys.stderr)
+            print_line(f"reconet: failed: {where}{reason}", err=True)
     if result.having("failed"):
         raise typer.Exit(1)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from reconet.cli.arguments import DeviceOption, ImportOption
-from reconet.cli.output import show_progress
+from reconet.cli.output import print_line, show_progress
 
 RunsArgument = Annotated[
     list[Path], typer.Argument(metavar="RUN", help="A run directory, or several to compare.")
@@ -47,4 +47,4 @@ def report(
     with show_progress("report", "reading ...") as progress:
         path = write_report(runs, out, images=images, device=device, progress=progress)
     if path is not None:  # of many processes, one writes the report
-        print(path)
+        print_line(str(path))

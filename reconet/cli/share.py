@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from reconet.cli.arguments import ImportOption, NetworkArgument
-from reconet.cli.output import print_note, show_progress
+from reconet.cli.output import print_line, print_note, show_progress
 
 OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder to write.")]
 LicenceOption = Annotated[
@@ -69,7 +69,7 @@ def share(
             "no licence is stated, so others may look at the network but not use it. "
             "State one, for example with --licence apache-2.0."
         )
-    print(folder)
+    print_line(str(folder))
     if compact:
         before = find_weights(find_network(network).path)
         sizes = [readable_bytes(path.stat().st_size) for path in (before, folder / BEST)]

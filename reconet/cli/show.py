@@ -15,7 +15,7 @@ from reconet.cli.arguments import (
     SetOption,
     resolve_recipe,
 )
-from reconet.cli.output import print_note
+from reconet.cli.output import print_line, print_note
 
 if TYPE_CHECKING:
     from reconet.recipes import Recipe
@@ -54,7 +54,7 @@ def show(
         print(f"# {_check_network(resolved)}", file=sys.stderr)
     if out is not None:
         write_recipe(resolved, out)
-        print(f"# written to {out}", file=sys.stderr)
+        print_line(f"# written to {out}", err=True)
     if as_json:
         print(dump_recipe(resolved))
         return

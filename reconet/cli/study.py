@@ -1,6 +1,5 @@
 """reconet study."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +13,7 @@ from reconet.cli.arguments import (
     SetOption,
     resolve_recipe,
 )
-from reconet.cli.output import print_result, show_progress
+from reconet.cli.output import print_line, print_result, show_progress
 from reconet.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -139,10 +138,10 @@ def study(
     folder = out or Path("runs") / f"study-{name}{'-quick' if quick else ''}"
     result = _run(plan, folder, jobs or default_jobs(), device, keep_networks)
     _print_study(result, markdown, as_json)
-    print(f"report: {folder / 'report.html'}", file=sys.stderr)
+    print_line(f"report: {folder / 'report.html'}", err=True)
     if result.missing:
         for line in result.missing:
-            print(f"reconet: {line}", file=sys.stderr)
+            print_line(f"reconet: {line}", err=True)
         raise typer.Exit(1)
 
 
@@ -165,7 +164,7 @@ def _run(
                 keep_networks=keep_networks,
             )
     except KeyboardInterrupt:
-        print(f"stopped: {folder}; run the same command again to resume", file=sys.stderr)
+        print_line(f"stopped: {folder}; run the same command again to resume", err=True)
         raise
 
 
@@ -174,7 +173,7 @@ def _print_study(result: "StudyResult", markdown: bool, as_json: bool) -> None:
     from reconet.study.page import render_markdown
 
     if markdown:
-        print(render_markdown(result))
+        print_line(render_markdown(result))
     else:
         print_result(result.as_dict(), study_tables(result), as_json)
 

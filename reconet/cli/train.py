@@ -1,6 +1,5 @@
 """reconet train."""
 
-import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +14,7 @@ from reconet.cli.arguments import (
     SetOption,
     resolve_recipe,
 )
-from reconet.cli.output import show_progress
+from reconet.cli.output import print_line, show_progress
 from reconet.errors import TrainingError
 
 OutOption = Annotated[
@@ -64,7 +63,7 @@ def train(
         end = f"stopped: {where}; resume with --resume" if stopped_early else f"finished: {where}"
         if outcome.out_of_patience:
             end += ": the score did not improve any more (train.patience)"
-        print(end, file=sys.stderr)
+        print_line(end, err=True)
     if outcome.stopped_by is not None and stopped_early:
         raise typer.Exit(128 + outcome.stopped_by)
 

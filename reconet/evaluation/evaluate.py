@@ -19,7 +19,7 @@ from reconet.inference.own_network import UNKNOWN
 from reconet.inference.predictor import Predictor
 from reconet.inference.protocol import Protocol
 from reconet.models.network_info import NetworkInfo
-from reconet.recipes.schema import Recipe
+from reconet.recipes.schema import Data, Recipe
 from reconet.system.distributed import join_processes
 from reconet.system.own_code import explain_missing_import
 from reconet.system.progress import SILENT, Progress
@@ -74,13 +74,8 @@ def evaluate(
             recipe = change(network.info.recipe)
             protocol = Protocol.of(recipe.eval, recipe.data)
         data, given = recipe.data, dataset is not None
-        if dataset is None and data.name == UNKNOWN:
-            raise DataError(
-                f"{owner} does not say which dataset to score it on; pass data=... to reconet.save."
-            )
         if dataset is None:
-            with explain_missing_import(network.info.imports, owner):
-                dataset = open_split(data, split or data.val_split, root)
+            dataset = _open_own(data, split, root, network.info, owner)
         check_classes(network.info.classes, dataset, owner)
         submission = _open_submission(dataset, data.name, submit)
         progress = progress if processes.is_first else SILENT
@@ -106,6 +101,18 @@ def evaluate(
         # A score of other images than the training's stands alone.
         is_own = root is None and not given and data == network.info.recipe.data
         return result if is_own else replace(result, in_training=None)
+
+
+def _open_own(
+    data: Data, split: str | None, root: Path | None, info: NetworkInfo, owner: str
+) -> Dataset:
+    """Open the dataset that a network says it was trained on."""
+    if data.name == UNKNOWN:
+        raise DataError(
+            f"{owner} does not say which dataset to score it on; pass data=... to reconet.save."
+        )
+    with explain_missing_import(info.imports, owner):
+        return open_split(data, split or data.val_split, root)
 
 
 def check_classes(known: tuple[str, ...], dataset: Dataset, owner: str | Path) -> None:

@@ -12,7 +12,7 @@ from reconet.cli.arguments import (
     JsonOption,
     WorkersOption,
 )
-from reconet.cli.output import print_json, show_progress
+from reconet.cli.output import print_json, print_line, show_progress
 from reconet.system.readable import counted
 
 SourceOption = Annotated[
@@ -53,8 +53,8 @@ def prepare(
         print_json({"written": prepared.done, "already_there": prepared.skipped, "splits": splits})
         return
     written = counted(prepared.done, "file")
-    print(f"{dataset}: {written} written, {prepared.skipped} there already")
+    print_line(f"{dataset}: {written} written, {prepared.skipped} there already")
     for split, count in prepared.counts.items():
         known = official.get(split)
         remark = "" if known in {None, count} else f" (officially {known})"
-        print(f"  {split}: {counted(count, 'image')}{remark}")
+        print_line(f"  {split}: {counted(count, 'image')}{remark}")

@@ -74,8 +74,8 @@ def open_exported(
 ) -> ExportedNetwork:
     """Open an exported file for some of its outputs. Other outputs are not computed.
 
-    `trusted` allows a .pt2 file, which may run code: set it only if its maker is trusted. Graphs of
-    other formats are first run in a process of its own, with limits, unless they are trusted.
+    `trusted` allows a .pt2 file, which may run code: set it only if its maker is trusted. A graph
+    that is not trusted is first run in another process, with limits.
     """
     open_file = pick(BACKENDS, source.suffix, "format of an export")
     if trusted and open_file is pt2_backend.open_pt2:

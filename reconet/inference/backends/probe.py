@@ -53,9 +53,9 @@ def remember_export(source: Path, digest: str | None = None) -> None:
         write_text(cache_root() / FOLDER / (digest or hash_export(source)), "")
 
 
-def hash_export(source: Path) -> str:
-    """Hash the file, or files, of an export."""
-    state = blake2b(digest_size=16)
+def hash_export(source: Path, *, digest_bytes: int = 16) -> str:
+    """Hash the file, or files, of an export or a network."""
+    state = blake2b(digest_size=digest_bytes)
     for path in _files(source):
         with open_file(path, limit=WEIGHTS_BYTES) as file:
             while block := file.read(2**20):

@@ -7,6 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from reconet.errors import OutputError
+from reconet.inference.backends.probe import hash_export
 from reconet.inference.by_name import FoundNetwork
 from reconet.inference.folder.find import FoundImages
 from reconet.inference.folder.output_names import ENDINGS, name_outputs, possible_files
@@ -24,7 +25,6 @@ from reconet.inference.predictor import Predictor
 from reconet.system.distributed import Processes
 from reconet.system.files import remove_temporary_files
 from reconet.system.readable import counted
-from reconet.system.reading import WEIGHTS_BYTES, open_file
 from reconet.system.run_files import BEST
 
 PlannedImage = tuple[Path, str]  # an image and the stem of its output files
@@ -106,14 +106,7 @@ def _remove_half_files(out: Path, record: Record) -> None:
 
 def hash_network(source: Path) -> str:
     """Hash the file, or files, that hold a network."""
-    path = source / BEST if source.is_dir() else source
-    weights = path.with_suffix(".bin")  # beside an .xml
-    digest = blake2b(digest_size=8)
-    for part in [path, weights] if path.suffix == ".xml" and weights.is_file() else [path]:
-        with open_file(part, limit=WEIGHTS_BYTES) as file:
-            while block := file.read(2**20):
-                digest.update(block)
-    return digest.hexdigest()
+    return hash_export(source / BEST if source.is_dir() else source, digest_bytes=8)
 
 
 def _check_same_run(out: Path, record: Record, run: str) -> None:
