@@ -96,6 +96,12 @@ def test_early_stages_are_those_of_the_whole_trunk() -> None:
     assert early.c3.numel() == early.c4.numel() == 0
 
 
+def test_options_of_a_dataset_name_the_features_of_validations_too() -> None:
+    """Check that an option which changes how files are read finds other features."""
+    training, validation = plan_features(frozen_recipe(), device="cpu").requests
+    assert validation.facts["options"] == training.facts["options"] != {}
+
+
 def test_views_need_a_frozen_backbone(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"data\.views=2 caches .* set model\.frozen=true"):
         run_training(tiny_recipe("data.views=2"), tmp_path / "run", device="cpu")
