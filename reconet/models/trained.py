@@ -11,7 +11,6 @@ from pathlib import Path
 from threading import get_ident
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as safetensors_bytes
 from torch import Tensor
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
@@ -25,6 +24,7 @@ from reconet.system.own_code import explain_missing_import
 from reconet.system.readable import counted
 from reconet.system.reading import WEIGHTS_BYTES, check_file
 from reconet.system.run_files import BEST, LAST
+from reconet.system.tensor_files import tensor_bytes
 
 # Modules with a row for each class, by the beginnings of their names.
 CLASSIFIERS = ("classify", "presence")
@@ -47,7 +47,7 @@ class TrainedNetwork:
 def save_trained(path: Path, trained: TrainedNetwork) -> None:
     """Write weights and metadata as one safetensors file."""
     tensors = {key: value.cpu().contiguous() for key, value in trained.model.state_dict().items()}
-    data = safetensors_bytes(tensors, trained.info.texts())
+    data = tensor_bytes(tensors, trained.info.texts())
     write_atomic(path, lambda file: file.write(data))
 
 
@@ -58,7 +58,7 @@ def save_compact(path: Path, trained: TrainedNetwork) -> None:
     info = replace(trained.info, recipe=recipe.model_copy(update={"model": model}))
     weights = encode_weights(trained.model)
     kept = {key: value for key, value in weights.items() if not key.startswith(AUXILIARY)}
-    data = safetensors_bytes(kept, info.texts() | {COMPACT: COMPACT_FORMAT})
+    data = tensor_bytes(kept, info.texts() | {COMPACT: COMPACT_FORMAT})
     write_atomic(path, lambda file: file.write(data))
 
 

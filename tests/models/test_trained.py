@@ -1,12 +1,19 @@
 """Files of trained networks: what was saved is loaded, and what is no network is refused."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
 from reconet.errors import CheckpointError
-from reconet.models.trained import find_weights, load_trained
+from reconet.models.trained import (
+    TrainedNetwork,
+    find_weights,
+    load_trained,
+    save_compact,
+    save_trained,
+)
 from reconet.system.run_files import BEST
 from tests.factories import tiny_network, write_run
 
@@ -29,6 +36,17 @@ def test_other_files_are_refused_with_what_to_name_instead(tmp_path: Path, name:
     message = "is not a trained network: name the run directory or its best.safetensors"
     with pytest.raises(CheckpointError, match=message):
         find_weights(tmp_path / name)
+
+
+@pytest.mark.parametrize("save", [save_trained, save_compact])
+def test_equal_networks_give_equal_files(
+    tmp_path: Path, save: Callable[[Path, TrainedNetwork], None]
+) -> None:
+    """The library orders metadata by chance: eight files would hardly ever agree."""
+    files = [tmp_path / f"{number}.safetensors" for number in range(8)]
+    for file in files:
+        save(file, tiny_network())
+    assert len({file.read_bytes() for file in files}) == 1
 
 
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
