@@ -51,6 +51,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "voc12/reconet_r101_trainval": voc12.reconet_r101_trainval,
     "voc12/reconet_r152": voc12.reconet_r152,
     "voc12/reconet_r152_trainval": voc12.reconet_r152_trainval,
+    "voc12/small_r50": voc12.small_r50,
 }
 
 

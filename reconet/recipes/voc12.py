@@ -44,5 +44,18 @@ def frozen_r50() -> Recipe:
     return frozen_recipe(frozen_data("voc12", views=1, train_split="trainaug"), steps=2000)
 
 
+def small_r50() -> Recipe:
+    """Fine-tune a frozen_r50 (train.init_from) on small crops: hours on two cores."""
+    start = frozen_r50()
+    changes = {
+        "data": {"views": None, "crop": (256, 256)},
+        "model": {"frozen": False},
+        "optim": {"lr": 0.004},
+        "train": {"steps": 1250, "save_every": 25, "eval_every": 125},
+    }
+    parts = {name: getattr(start, name).model_copy(update=new) for name, new in changes.items()}
+    return start.model_copy(update=parts)
+
+
 def _stage(backbone: str, split: str, *, lr: float, epochs: int) -> Recipe:
     return paper_recipe(Data(name="voc12", train_split=split), backbone, lr=lr, epochs=epochs)
