@@ -1,4 +1,4 @@
-"""Measure training steps in fp32 against bf16 with channels last, in turns."""
+"""Measure training steps in fp32 against other ways to train, in turns."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,25 +15,29 @@ from reconet.errors import TrainingError
 from reconet.recipes import find_recipe
 from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
+from reconet.system.allocator import keep_freed_memory
 from reconet.system.distributed import Processes, pick_device
 from reconet.system.hardware import make_bf16_safe
 from reconet.system.timing import ratios, time_in_turns
 
+GIVEN_BACK = "fp32, freed memory given back"
 MODES = {
     "fp32": [],
+    GIVEN_BACK: [],
+    "fp32, channels last": ["train.channels_last=true"],
     "bf16, channels last": ["train.precision=bf16", "train.channels_last=true"],
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainBench:
-    """The speed and the losses of training in one precision."""
+    """The speed and the losses of training in one way."""
 
     name: str
     seconds_per_step: float  # median
     images_per_second: float
     over_fp32: float  # speed as a multiple of that of fp32, median over the steps
-    losses: tuple[float, ...]  # of every step: the curves of both precisions should be close
+    losses: tuple[float, ...]  # of every step: all curves should be close
 
 
 def bench_train(
@@ -44,7 +48,7 @@ def bench_train(
     steps: int = 8,
     device: str = "auto",
 ) -> list[TrainBench]:
-    """Train RecoNet on generated images in both precisions, one step each in turn."""
+    """Train RecoNet on generated images in all ways that there are, one step each in turn."""
     processes = Processes.single(pick_device(device))
     if processes.device.type == "cpu" and not make_bf16_safe():
         raise TrainingError("this CPU cannot compute in bf16.")
@@ -54,9 +58,15 @@ def bench_train(
     calls: dict[str, Callable[[], None]] = {}
     losses: dict[str, list[float]] = {name: [] for name in MODES}
     for name, own in MODES.items():
+        if name == GIVEN_BACK and (processes.device.type != "cpu" or not keep_freed_memory()):
+            continue  # GPUs and other C libraries manage memory by themselves
         recipe = apply_overrides(find_recipe("scenes/tiny"), [*common, *own])
-        calls[name] = partial(_step, _steps(recipe, processes, steps + 1), losses[name])
-    times = time_in_turns(calls, steps)
+        run = _steps(recipe, processes, steps + 1)
+        calls[name] = partial(_step, run, losses[name], keep_memory=name != GIVEN_BACK)
+    try:
+        times = time_in_turns(calls, steps)
+    finally:
+        keep_freed_memory(False)
     return [
         TrainBench(
             name=name,
@@ -69,7 +79,8 @@ def bench_train(
     ]
 
 
-def _step(run: Iterator[Step], losses: list[float]) -> None:
+def _step(run: Iterator[Step], losses: list[float], *, keep_memory: bool) -> None:
+    keep_freed_memory(keep_memory)
     losses.append(next(run).loss)
 
 

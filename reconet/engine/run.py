@@ -46,6 +46,7 @@ from reconet.models.segmenter import Segmenter
 from reconet.models.trained import TrainedNetwork, save_trained
 from reconet.recipes.schema import Recipe
 from reconet.recipes.storage import write_recipe
+from reconet.system.allocator import keep_freed_memory
 from reconet.system.distributed import Processes, join_processes
 from reconet.system.own_code import imported_names
 from reconet.system.progress import SILENT, Progress
@@ -85,6 +86,8 @@ def run_training(
     # torchrun starts all processes again if one has died. The training then resumes by itself.
     resume = resume or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
     with join_processes(device) as processes, ExitStack() as stack:
+        if processes.device.type == "cpu":
+            keep_freed_memory()
         recipe = complete_recipe(recipe)
         directory = Path(processes.broadcast(str(directory)))
         processes.run_on_first(lambda: stack.enter_context(lock_directory(directory)))

@@ -35,9 +35,10 @@ def train(
     device: DeviceOption = "auto",
     as_json: JsonOption = False,
 ) -> None:
-    """Compare training steps in fp32 and bf16, or with a cache.
+    """Compare training steps in fp32 with other ways, or with a cache.
 
-    bf16 uses channels last. Both take turns, and the losses of both are shown.
+    The ways are bf16, channels last, and freed memory that goes back to the system instead of
+    to the next step. All take turns, and the losses of all are shown.
 
     --frozen trains the network of voc12/frozen_r50, with random weights: as a whole, and the head
     alone on cached features. It also shows what the cache costs, and when it has paid.
