@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from reconet.cli.arguments import ImportOption, NetworkArgument
-from reconet.cli.output import print_line, print_note, show_progress
+from reconet.cli.output import print_line, show_progress
 
 OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder to write.")]
 LicenceOption = Annotated[
@@ -63,11 +63,6 @@ def share(
     with show_progress("share") as progress:
         folder = write_shared_folder(
             network, out, licence=licence, name=name, compact=compact, progress=progress
-        )
-    if licence is None:
-        print_note(
-            "no licence is stated, so others may look at the network but not use it. "
-            "State one, for example with --licence apache-2.0."
         )
     print_line(str(folder))
     if compact:

@@ -20,9 +20,10 @@ WordsArgument = Annotated[
 
 
 def zoo(words: WordsArgument = None, as_json: JsonOption = False) -> None:
-    """List public networks that can be used by name.
+    """List the networks that can be used by name.
 
-    A network is fetched when it is first used, converted, and kept in the cache.
+    Those of this package come first. A public one is fetched when it is first used, converted,
+    and kept in the cache.
 
     \b
     Examples:
@@ -32,11 +33,14 @@ def zoo(words: WordsArgument = None, as_json: JsonOption = False) -> None:
     """
     from reconet.cli.tables.zoo import zoo_table
     from reconet.errors import RecipeError
-    from reconet.zoo import cached_path, search_public
+    from reconet.inference import describe_shipped
+    from reconet.zoo import ListedNetwork, cached_path, search_public
 
-    found = search_public(words or [])
+    own, public = describe_shipped(words or []), search_public(words or [])
+    found: list[ListedNetwork] = [*own, *public]
     if not found:
-        raise RecipeError(f"no public network has {' and '.join(words or [])}. Try `reconet zoo`.")
-    cached = {one.name for one in found if cached_path(one).is_file()}
-    rows = [asdict(one) | {"cached": one.name in cached} for one in found]
-    print_result({"networks": rows}, [zoo_table(found, cached)], as_json)
+        raise RecipeError(f"no network has {' and '.join(words or [])}. Try `reconet zoo`.")
+    cached = {one.name for one in public if cached_path(one).is_file()}
+    here = cached | {one.name for one in own}
+    rows = [asdict(one) | {"cached": one.name in here} for one in found]
+    print_result({"networks": rows}, [zoo_table(found, here)], as_json)

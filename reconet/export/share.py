@@ -21,6 +21,10 @@ from reconet.system.run_files import BEST, LAST, LOG, RECIPE, SHEET
 CARD = "README.md"
 SHARED_FILES = (CARD, RECIPE, BEST, SHEET)
 RUN_FILES = (LAST, LOG)  # a folder with one of these is a run directory
+NO_LICENCE = (
+    "no licence is stated, so others may look at the network but not use it. "
+    "State one, for example with --licence apache-2.0."
+)
 
 
 def write_shared_folder(
@@ -34,7 +38,8 @@ def write_shared_folder(
 ) -> Path:
     """Copy the files of a network that others need, and write a model card.
 
-    `source` is its path or name. A compact file of weights is a quarter as large.
+    `source` is its path or name. A compact file of weights is a quarter as large. A converted
+    network keeps the licence of its makers unless `licence` is another.
     """
     weights = find_weights(find_network(source, progress=progress).path)
     if out.resolve() == weights.parent.resolve():
@@ -44,6 +49,9 @@ def write_shared_folder(
     title, trained_on = name or default_title(trained), trained.info.recipe.data.title
     info = replace(trained.info, recipe=without_paths(trained.info.recipe))
     trained = replace(trained, info=info)
+    licence = licence or info.origin.get("licence")
+    if licence is None:
+        progress.note(NO_LICENCE)
     sheet = weights.parent / SHEET
     try:
         out.mkdir(parents=True, exist_ok=True)

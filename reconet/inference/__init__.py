@@ -12,7 +12,12 @@ video.py        segment a video, or what a camera sees
 folder/         predict many images into a folder
 """
 
-from reconet.inference.by_name import FoundNetwork, find_network, shipped_networks
+from reconet.inference.by_name import (
+    FoundNetwork,
+    describe_shipped,
+    find_network,
+    shipped_networks,
+)
 from reconet.inference.folder import FolderResult, predict_folder
 from reconet.inference.network import Network, make_forward, open_network
 from reconet.inference.predictor import Prediction, Predictor
@@ -27,6 +32,7 @@ __all__ = [
     "Prediction",
     "Predictor",
     "Protocol",
+    "describe_shipped",
     "find_network",
     "make_forward",
     "open_network",

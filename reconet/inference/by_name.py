@@ -4,7 +4,8 @@ A path that exists comes first: a run directory, a .safetensors file or an expor
 names of networks in this package, then the names of public ones, which are downloaded.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -13,12 +14,15 @@ from pathlib import Path
 from reconet import zoo
 from reconet.errors import CheckpointError
 from reconet.models.hub import find_shared
+from reconet.models.trained import read_info
 from reconet.system.distributed import Processes
 from reconet.system.progress import SILENT, Progress
+from reconet.system.reading import SETTINGS_BYTES, read_file
 from reconet.system.run_files import BEST, LAST, LOG, RECIPE
 
 PRETRAINED = Path(__file__).parent.parent / "pretrained"  # networks of the package
 RUN_FILES = (BEST, LAST, LOG, RECIPE)
+LICENCE_LINE = re.compile(r'^license: "(.*)"$', re.MULTILINE)  # of a card
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +48,13 @@ class FoundNetwork:
         if self.name:
             return Path(f"{file}-{self.short_name}")
         return (self.path if self.path.is_dir() else self.path.parent) / file
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShippedNetwork(zoo.ListedNetwork):
+    """A network of the package, with what its file and its card say about it."""
+
+    path: str
 
 
 def find_network(
@@ -84,6 +95,29 @@ def find_pretrained(source: str | Path, *, shipped: Path | None = None) -> Path:
 def shipped_networks(folder: Path | None = None) -> Mapping[str, Path]:
     """Return the files of the networks in this package, by name."""
     return {path.stem: path for path in sorted((folder or PRETRAINED).glob("*.safetensors"))}
+
+
+def describe_shipped(words: Sequence[str] = ()) -> list[ShippedNetwork]:
+    """Describe the networks in this package that have all of these words."""
+    described = [_describe(name, path) for name, path in shipped_networks().items()]
+    return [one for one in described if zoo.has_words(one, words)]
+
+
+def _describe(name: str, path: Path) -> ShippedNetwork:
+    info = read_info(path)
+    card = read_file(path.with_suffix(".md"), limit=SETTINGS_BYTES).decode()
+    licence = LICENCE_LINE.search(card)
+    return ShippedNetwork(
+        name=name,
+        source="reconet",
+        context=info.recipe.model.context,
+        backbone=info.recipe.model.backbone,
+        dataset=info.recipe.data.name,
+        miou=info.score["miou"],
+        megabytes=round(path.stat().st_size / 1e6),
+        licence=licence[1] if licence else "not stated",
+        path=str(path),
+    )
 
 
 def _not_found(path: Path, names: list[str]) -> CheckpointError:

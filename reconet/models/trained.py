@@ -65,6 +65,17 @@ def save_compact(path: Path, trained: TrainedNetwork) -> None:
 def load_trained(source: Path) -> TrainedNetwork:
     """Load the network of a run directory, or of a .safetensors file that a run has written."""
     path = find_weights(source)
+    info = read_info(path)
+    state = read_weights(path)
+    size = sum(value.numel() for value in state.values())
+    with _no_larger_than(size, path), explain_missing_import(info.imports, path):
+        model = build_model(info.recipe, len(info.classes), pretrained=False)
+    put_weights(model, state, path)
+    return TrainedNetwork(model=model.eval(), info=info)
+
+
+def read_info(path: Path) -> NetworkInfo:
+    """Read what a file says about its network, without its weights."""
     metadata = _metadata(path)
     if "format" not in metadata:
         raise CheckpointError(
@@ -75,13 +86,7 @@ def load_trained(source: Path) -> TrainedNetwork:
             f"{path} has the format {metadata['format']!r}, and this version reads {FORMAT}; "
             "a newer version of reconet may have written it."
         )
-    info = NetworkInfo.from_texts(metadata, path)
-    state = read_weights(path)
-    size = sum(value.numel() for value in state.values())
-    with _no_larger_than(size, path), explain_missing_import(info.imports, path):
-        model = build_model(info.recipe, len(info.classes), pretrained=False)
-    put_weights(model, state, path)
-    return TrainedNetwork(model=model.eval(), info=info)
+    return NetworkInfo.from_texts(metadata, path)
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:

@@ -12,7 +12,14 @@ mmseg_heads.py        the heads of mmsegmentation
 torchvision_heads.py  the heads of torchvision
 """
 
-from reconet.zoo.catalogue import CATALOGUE, PublicNetwork, find_public, search_public
+from reconet.zoo.catalogue import (
+    CATALOGUE,
+    ListedNetwork,
+    PublicNetwork,
+    find_public,
+    has_words,
+    search_public,
+)
 from reconet.zoo.convert import Conversion, Publication, convert_file
 from reconet.zoo.open import cached_path, open_public, write_network
 from reconet.zoo.sources import SOURCES
@@ -21,11 +28,13 @@ __all__ = [
     "CATALOGUE",
     "SOURCES",
     "Conversion",
+    "ListedNetwork",
     "PublicNetwork",
     "Publication",
     "cached_path",
     "convert_file",
     "find_public",
+    "has_words",
     "open_public",
     "search_public",
     "write_network",

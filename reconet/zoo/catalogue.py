@@ -53,21 +53,27 @@ FILE = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublicNetwork:
-    """A network that others have published, with the facts that they state."""
+class ListedNetwork:
+    """A network that can be used by its name, and what is known about it."""
 
     name: str
-    source: str  # torchvision or mmsegmentation
+    source: str  # torchvision, mmsegmentation, or this package
     context: str  # ours
     backbone: str
     dataset: str  # ours
-    crop: tuple[int, int]  # of training
-    steps: int | None  # of training, if stated
-    miou: float  # as published: one scale, no mirror image, a fraction
-    address: str
-    sha256: str  # the beginning of it
+    miou: float  # as stated by its makers: one scale, no mirror image, a fraction
     megabytes: int  # about
     licence: str  # of the weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicNetwork(ListedNetwork):
+    """A network that others have published, with the facts that they state."""
+
+    crop: tuple[int, int]  # of training
+    steps: int | None  # of training, if stated
+    address: str
+    sha256: str  # the beginning of it
 
 
 def _mmseg() -> Iterator[PublicNetwork]:
@@ -130,10 +136,10 @@ def find_public(name: str) -> PublicNetwork:
 
 def search_public(words: Sequence[str] = ()) -> list[PublicNetwork]:
     """List the networks that have every word in their name, method, backbone, dataset or source."""
-    return [one for one in CATALOGUE.values() if all(_has(one, word.lower()) for word in words)]
+    return [one for one in CATALOGUE.values() if has_words(one, words)]
 
 
-def _has(one: PublicNetwork, word: str) -> bool:
-    return any(
-        word in text for text in (one.name, one.context, one.backbone, one.dataset, one.source)
-    )
+def has_words(one: ListedNetwork, words: Sequence[str]) -> bool:
+    """Tell whether each of the words is in the name, method, backbone, dataset or source."""
+    texts = (one.name, one.context, one.backbone, one.dataset, one.source)
+    return all(any(word.lower() in text for text in texts) for word in words)

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from reconet.inference import by_name
+from reconet.models.trained import save_compact
 from tests.cli.run import run
-from tests.factories import smooth_image
+from tests.factories import smooth_image, tiny_network
 from tests.zoo.test_convert import CLASSES, mmseg_net, save
 
 
@@ -31,7 +33,24 @@ def test_the_zoo_lists_networks_by_words(
     assert rows[0]["sha256"] == "edb18e08"
     code, _, err = run(capsys, "zoo", "danet", "mars")
     assert code == 2
-    assert err == "reconet: no public network has danet and mars. Try `reconet zoo`.\n"
+    assert err == "reconet: no network has danet and mars. Try `reconet zoo`.\n"
+
+
+def test_the_zoo_lists_networks_of_the_package_first(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    network = tiny_network()
+    save_compact(tmp_path / "mine.safetensors", network)
+    (tmp_path / "mine.md").write_text('---\nlicense: "cc0-1.0"\n---\n')
+    monkeypatch.setattr(by_name, "PRETRAINED", tmp_path)
+    _, out, _ = run(capsys, "zoo", "--json")
+    first, second = json.loads(out)["networks"][:2]
+    assert (first["name"], first["source"], first["licence"]) == ("mine", "reconet", "cc0-1.0")
+    assert first["miou"] == network.info.score["miou"]
+    assert first["cached"]
+    assert second["source"] == "torchvision"
+    _, out, _ = run(capsys, "zoo", "reconet")
+    assert [line.split()[0] for line in out.splitlines() if "cc0-1.0" in line] == ["mine"]
 
 
 def test_a_converted_network_predicts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

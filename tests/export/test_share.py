@@ -18,7 +18,7 @@ from reconet.recipes.storage import read_recipe
 from reconet.system.files import readable_bytes
 from reconet.system.run_files import BEST, LAST, LOG, RECIPE, SHEET
 from tests.export.helpers import decided_run
-from tests.factories import tiny_network, tiny_recipe, write_run
+from tests.factories import ProgressRecorder, tiny_network, tiny_recipe, write_run
 
 
 @pytest.fixture
@@ -35,6 +35,16 @@ def test_a_shared_folder_gives_the_same_predictions(run: Path, tmp_path: Path) -
     ours = Predictor.from_run(run, device="cpu")
     np.testing.assert_array_equal(shared(image_hwc).label_hw, ours(image_hwc).label_hw)
     assert shared.classes == CLASSES
+
+
+def test_a_converted_network_keeps_the_licence_of_its_makers(tmp_path: Path) -> None:
+    network = tiny_network()
+    info = replace(network.info, origin={"source": "a toolkit", "licence": "BSD-3-Clause"})
+    run = write_run(tmp_path / "run", replace(network, info=info))
+    progress = ProgressRecorder()
+    folder = write_shared_folder(run, tmp_path / "shared", progress=progress)
+    assert 'license: "BSD-3-Clause"' in (folder / CARD).read_text()
+    assert not progress.lines
 
 
 def test_where_the_owner_keeps_files_stays_private(tmp_path: Path) -> None:

@@ -5,14 +5,14 @@ from collections.abc import Collection, Sequence
 from rich.table import Table
 
 from reconet.cli.tables.table import make_table
-from reconet.zoo import PublicNetwork
+from reconet.zoo import ListedNetwork
 
 LEFT = (1, 2, 3, 6)  # columns of text
 
 
-def zoo_table(networks: Sequence[PublicNetwork], cached: Collection[str]) -> Table:
-    """Tabulate public networks."""
-    columns = ["name", "method", "backbone", "dataset", "mIoU %", "size", "licence", "cached"]
+def zoo_table(networks: Sequence[ListedNetwork], here: Collection[str]) -> Table:
+    """Tabulate networks that have names. Those of `here` need no download."""
+    columns = ["name", "method", "backbone", "dataset", "mIoU %", "size", "licence", "here"]
     rows = [
         [
             one.name,
@@ -22,15 +22,15 @@ def zoo_table(networks: Sequence[PublicNetwork], cached: Collection[str]) -> Tab
             f"{100 * one.miou:.2f}",
             f"{one.megabytes} MB",
             one.licence,
-            "yes" if one.name in cached else "",
+            "yes" if one.name in here else "",
         ]
         for one in networks
     ]
-    table = make_table("Public networks", columns, rows)
+    table = make_table("Networks by name", columns, rows)
     for index in LEFT:
         table.columns[index].justify = "left"
     table.caption = (
-        f"{len(rows)} networks. mIoU is as published, at one scale, and not comparable between "
-        "datasets. Sizes are about. Licences are those of the weights."
+        f"{len(rows)} networks. mIoU is as its makers state it, at one scale, and not comparable "
+        "between datasets. Sizes are about. Licences are those of the weights."
     )
     return table
