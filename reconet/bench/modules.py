@@ -15,8 +15,10 @@ from torch import Tensor, nn
 from reconet.cost import PeakMemory, module_cost
 from reconet.errors import RecipeError, pick
 from reconet.models.context import CONTEXTS
+from reconet.models.context.base import ContextModule
 from reconet.models.context.reconet import TensorReconstruction
 from reconet.models.features import FeatureSpec, Stages
+from reconet.system.own_code import describe_error, find_own
 from reconet.system.timing import time_in_turns
 
 LOOP = "reconet, loop"
@@ -80,14 +82,17 @@ def bench_module(
     rank: int = 64,
     repeats: int = 15,
     only: Collection[str] | None = None,
+    against: Sequence[str] = (),
 ) -> list[ModuleBench]:
     """Measure cores in turns on one map of one image.
 
-    RecoNet's core comes first and its loop form second. The others follow, or `only` those.
+    RecoNet's core comes first and its loop form second. The others follow, or `only` those. Then
+    come modules of the user, FILE.py:CLASS.
     """
     torch.manual_seed(0)
     cores = make_cores(channels, size, rank, only)
     x_bchw = torch.randn(1, channels, *size)
+    cores |= {place: _own_module(place, x_bchw) for place in against}
     forward = _median_seconds(
         {name: partial(_forward, module, x_bchw) for name, module in cores.items()}, repeats
     )
@@ -99,6 +104,24 @@ def bench_module(
         _module_bench(name, module, x_bchw, 1e3 * forward[name], 1e3 * both[name])
         for name, module in cores.items()
     ]
+
+
+def _own_module(place: str, x_bchw: Tensor) -> nn.Module:
+    """Build a module of the user for the channels of a map, and try it once."""
+    make = find_own(place, "--against")
+    try:
+        module = make(x_bchw.shape[1])
+        if not isinstance(module, nn.Module):
+            raise RecipeError(f"--against {place}: made no nn.Module, but {type(module).__name__}.")
+        _forward_backward(module, x_bchw)
+    except RecipeError:
+        raise
+    except Exception as error:  # the user's code may raise anything
+        raise RecipeError(
+            f"--against {place}: it is called with the number of channels, and its module with one "
+            f"map of (1, {', '.join(map(str, x_bchw.shape[1:]))}). {describe_error(error)}"
+        ) from error
+    return module
 
 
 def make_cores(
@@ -154,10 +177,13 @@ def _module_bench(
     with PeakMemory() as both:
         _forward_backward(module, x_bchw)
     gradients = [p.grad for p in module.parameters() if p.grad is not None]
-    cost = module_cost(copy.deepcopy(module).eval().to("meta"), x_bchw.to("meta"))
+    context = _context(name)
+    # Ours are counted without memory. Others may make tensors of their own on the CPU.
+    device = "cpu" if context is None else "meta"
+    cost = module_cost(copy.deepcopy(module).eval().to(device), x_bchw.to(device))
     return ModuleBench(
         name=name,
-        reach=CONTEXTS[name if name != LOOP else "reconet"].info.reach,
+        reach="yours" if context is None else context.info.reach,
         params=cost.params,
         macs=cost.macs,
         forward_ms=forward_ms,
@@ -167,6 +193,10 @@ def _module_bench(
     )
 
 
+def _context(name: str) -> type[ContextModule] | None:
+    return CONTEXTS.get("reconet" if name == LOOP else name)
+
+
 def _forward(module: nn.Module, x_bchw: Tensor) -> None:
     with torch.no_grad():
         module.eval()(x_bchw)
@@ -174,7 +204,11 @@ def _forward(module: nn.Module, x_bchw: Tensor) -> None:
 
 def _forward_backward(module: nn.Module, x_bchw: Tensor) -> None:
     module.train().zero_grad(set_to_none=True)
-    module(x_bchw.detach().requires_grad_()).sum().backward()
+    _first(module(x_bchw.detach().requires_grad_())).sum().backward()
+
+
+def _first(result: Tensor | Sequence[Tensor]) -> Tensor:
+    return result if isinstance(result, Tensor) else result[0]
 
 
 def _median_seconds(calls: Mapping[str, Callable[[], None]], repeats: int) -> dict[str, float]:

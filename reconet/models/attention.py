@@ -19,8 +19,8 @@ def attend(
 ) -> Tensor:
     """Compute sum_m softmax_m(scale * query . key_m) value_m at every position: map_bchw.
 
-    `scale` is 1 / sqrt(d of one head) unless given. `dropout` acts on the weights. The weights of
-    all n x m pairs need not exist at once.
+    `scale` is 1 / sqrt(d of one head) unless given. `dropout` acts on the weights. Without it, and
+    if values are as wide as queries, the weights of all n x m pairs need not exist at once.
     """
     result_banc = F.scaled_dot_product_attention(
         _by_head(query_bdhw.flatten(2), heads),

@@ -4,14 +4,14 @@ Only the command line's --import and Python do this. No file that is opened can 
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from traceback import extract_tb
 
-from reconet.errors import RecipeError, first_line
+from reconet.errors import RecipeError, first_line, pick
 
 # Names of modules and of files without their folders, which files may remember. And what imports
 # the same in another process.
@@ -33,8 +33,19 @@ def import_own(name: str) -> None:
     except RecipeError:
         raise
     except Exception as error:  # the user's code may raise anything
-        raise RecipeError(f"--import {name}: {_where(error)}") from error
+        raise RecipeError(f"--import {name}: {describe_error(error)}") from error
     _imported[path.name] = str(path.resolve()) if path.suffix == ".py" else name
+
+
+def find_own(place: str, flag: str) -> Callable[..., object]:
+    """Import what FILE.py:NAME or MODULE:NAME names: a class, or a function."""
+    source, _, name = place.rpartition(":")
+    if not source or not name:
+        raise RecipeError(f"{flag} {place}: name a file and what is in it, FILE.py:NAME.")
+    import_own(source)
+    module = sys.modules[Path(source).stem if source.endswith(".py") else source]
+    table = {key: value for key, value in vars(module).items() if callable(value)}
+    return pick(table, name, f"class or function in {source}:")
 
 
 def imported_names() -> tuple[str, ...]:
@@ -86,7 +97,7 @@ def _search(folder: Path) -> None:
         sys.path.append(str(folder))
 
 
-def _where(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Describe an error of the user's code in one line, with the line that raised it."""
     frame = extract_tb(error.__traceback__)[-1]
     place = "" if "importlib" in frame.filename else f" ({frame.filename}, line {frame.lineno})"

@@ -1,5 +1,7 @@
 """The cores of all contexts, side by side on one map."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -115,3 +117,59 @@ def test_one_product_per_axis_beats_the_loop_by_far() -> None:
     assert loop.forward_backward_ms / fast.forward_backward_ms >= 8
     assert fast.forward_peak_maps < 6
     assert fast.forward_backward_peak_maps < 6
+
+
+OWN = """
+import torch
+from torch import nn
+
+class Twice(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.layer = nn.Conv2d(channels, channels, 1, bias=False)
+    def forward(self, x):
+        return torch.tensor(2.0) * self.layer(x), "more"
+
+def bare(channels):
+    return nn.Identity()
+
+def wide(channels):
+    return nn.Conv2d(2 * channels, channels, 1)
+
+number = 3
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    path = tmp_path / f"own_{tmp_path.name}.py"
+    path.write_text(OWN)
+    return path
+
+
+def test_a_module_of_the_user_is_measured_beside_ours(own: Path) -> None:
+    results = bench_module(
+        channels=8,
+        size=(6, 5),
+        rank=2,
+        repeats=1,
+        only=["danet"],
+        against=[f"{own}:Twice", f"{own}:bare"],
+    )
+    assert [result.name for result in results[2:]] == ["danet", f"{own}:Twice", f"{own}:bare"]
+    assert [(result.params, result.macs) for result in results[3:]] == [(64, 64 * 30), (0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Twise", "Did you mean 'Twice'"),
+        ("wide", "called with the number of channels"),
+        ("number", "class or function"),
+        ("", "FILE.py:NAME"),
+    ],
+)
+def test_a_module_that_cannot_be_measured_is_one_line(own: Path, name: str, message: str) -> None:
+    with pytest.raises(RecipeError, match=message) as caught:
+        bench_module(channels=8, size=(6, 5), rank=2, repeats=1, only=[], against=[f"{own}:{name}"])
+    assert "\n" not in str(caught.value)

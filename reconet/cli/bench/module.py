@@ -26,6 +26,16 @@ PlotOption = Annotated[
     Path | None, typer.Option("--plot", metavar="FILE.png", help="Draw time against memory.")
 ]
 
+AgainstOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--against",
+        metavar="FILE.py:CLASS",
+        help="Measure a module of yours too: a class or function that is called with the number of "
+        "channels. May be repeated.",
+    ),
+]
+
 
 def module(
     rank: RankOption = 64,
@@ -33,6 +43,7 @@ def module(
     size: SizeOption = "64x64",
     rounds: RoundsOption = 15,
     context: ContextOption = None,
+    against: AgainstOption = None,
     plot: PlotOption = None,
     as_json: JsonOption = False,
     imports: ImportOption = None,
@@ -49,6 +60,7 @@ def module(
       reconet bench module
       reconet bench module --context nonlocal --context emanet --plot cores.png
       reconet bench module --rank 16 --size 64x128 --json
+      reconet bench module --context danet --against mine.py:PositionAttention
     """
     from reconet.bench.modules import bench_module, smaller_than_reconet
     from reconet.cli.tables.bench import module_table
@@ -56,7 +68,12 @@ def module(
     height, width = parse_size(size)
     with show_progress("bench", "measuring, takes some minutes ..."):
         results = bench_module(
-            channels=channels, size=(height, width), rank=rank, repeats=rounds, only=context
+            channels=channels,
+            size=(height, width),
+            rank=rank,
+            repeats=rounds,
+            only=context,
+            against=against or (),
         )
     fast, loop = results[:2]
     remarks = smaller_than_reconet(results)

@@ -42,13 +42,14 @@ class CBAMBlock(nn.Module):
 
     def channel_gate(self, x_bchw: Tensor) -> Tensor:
         """Compute gate_bc from mean and maximum over the image, by the same two layers."""
-        mean_bc, most_bc = x_bchw.mean(dim=(2, 3)), x_bchw.amax(dim=(2, 3))
+        # The backward pass of max is an index, that of amax a comparison of the whole map.
+        mean_bc, most_bc = x_bchw.mean(dim=(2, 3)), x_bchw.flatten(2).max(dim=2).values
         gate_bc: Tensor = (self.mlp(mean_bc) + self.mlp(most_bc)).sigmoid()
         return gate_bc
 
     def spatial_gate(self, x_bchw: Tensor) -> Tensor:
         """Compute gate_b1hw from maximum and mean over the channels, in the authors' order."""
-        most_b1hw = x_bchw.amax(dim=1, keepdim=True)
+        most_b1hw = x_bchw.max(dim=1, keepdim=True).values
         mean_b1hw = x_bchw.mean(dim=1, keepdim=True)
         gate_b1hw: Tensor = self.spatial(torch.cat([most_b1hw, mean_b1hw], dim=1)).sigmoid()
         return gate_b1hw

@@ -47,12 +47,10 @@ class CrissCrossAttention(nn.Module):
 def criss_cross(query_bdhw: Tensor, key_bdhw: Tensor, value_bchw: Tensor) -> Tensor:
     """Compute attention along row and column. g and v are the rows and columns that answer."""
     column_bhwg, row_bhwv = cross_weights(query_bdhw, key_bdhw)
-    from_column_bwhc = column_bhwg.transpose(1, 2) @ value_bchw.permute(0, 3, 2, 1)
-    from_row_bhwc = row_bhwv @ value_bchw.permute(0, 2, 3, 1)
-    # In one layout before they are added, or an export asks which of the two the sum should have.
-    from_column_bchw = from_column_bwhc.permute(0, 3, 2, 1).contiguous()
-    from_row_bchw = from_row_bhwc.permute(0, 3, 1, 2).contiguous()
-    return from_column_bchw + from_row_bchw
+    from_column_bwch = value_bchw.permute(0, 3, 1, 2) @ column_bhwg.permute(0, 2, 3, 1)
+    from_row_bhcw = value_bchw.permute(0, 2, 1, 3) @ row_bhwv.transpose(2, 3)
+    # One of them is dense, or an export asks which of two layouts the sum should have.
+    return from_row_bhcw.transpose(1, 2).contiguous() + from_column_bwch.permute(0, 2, 3, 1)
 
 
 def cross_weights(query_bdhw: Tensor, key_bdhw: Tensor) -> tuple[Tensor, Tensor]:

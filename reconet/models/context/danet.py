@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor, nn
 
-from reconet.models.attention import attend
 from reconet.models.context.attention_maps import AttentionMaps, RecordedPass, point_weights
 from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
@@ -35,10 +34,11 @@ class PositionAttention(nn.Module):
         self.gamma = nn.Parameter(torch.zeros(()))
 
     def forward(self, x_bchw: Tensor) -> Tensor:
-        context_bchw = attend(
-            self.query(x_bchw), self.key(x_bchw).flatten(2), self.value(x_bchw).flatten(2), scale=1
-        )
-        return x_bchw + self.gamma * context_bchw
+        # Torch has no kernel without the map of weights if values are wider than queries.
+        query_bnd = self.query(x_bchw).flatten(2).transpose(1, 2)
+        weight_bnm = (query_bnd @ self.key(x_bchw).flatten(2)).softmax(dim=2)
+        context_bcn = self.value(x_bchw).flatten(2) @ weight_bnm.transpose(1, 2)
+        return x_bchw + self.gamma * context_bcn.view_as(x_bchw)
 
 
 class ChannelAttention(nn.Module):

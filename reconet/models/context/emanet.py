@@ -66,12 +66,13 @@ class ExpectationMaximisation(nn.Module):
         feature_bcn = self.project(x_bchw.detach()).flatten(2)
         with full_precision(x_bchw):
             bases_bck, share_bnk = self.fit(feature_bcn.float())
+            del feature_bcn  # its memory is free for what comes
             rebuilt_bcn = bases_bck @ share_bnk.transpose(1, 2)
         if self.training:
             self.seen_ck += bases_bck.detach().sum(0)
             self.seen_images += bases_bck.shape[0]
-        y_bchw = self.restore(rebuilt_bcn.relu().to(x_bchw.dtype).view_as(x_bchw))
-        return F.relu(x_bchw + y_bchw)
+        y_bchw = self.restore(rebuilt_bcn.relu_().to(x_bchw.dtype).view_as(x_bchw))
+        return F.relu(x_bchw + y_bchw, inplace=True)
 
     def fit(self, feature_bcn: Tensor) -> tuple[Tensor, Tensor]:
         """Fit bases to each image. Return them with each position's shares in the last but one."""
