@@ -44,7 +44,9 @@ def find_own(place: str, flag: str) -> Callable[..., object]:
         raise RecipeError(f"{flag} {place}: name a file and what is in it, FILE.py:NAME.")
     import_own(source)
     module = sys.modules[Path(source).stem if source.endswith(".py") else source]
-    table = {key: value for key, value in vars(module).items() if callable(value)}
+    table: dict[str, Callable[..., object]] = {
+        key: value for key, value in vars(module).items() if callable(value)
+    }
     return pick(table, name, f"class or function in {source}:")
 
 

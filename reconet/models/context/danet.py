@@ -38,7 +38,8 @@ class PositionAttention(nn.Module):
         query_bnd = self.query(x_bchw).flatten(2).transpose(1, 2)
         weight_bnm = (query_bnd @ self.key(x_bchw).flatten(2)).softmax(dim=2)
         context_bcn = self.value(x_bchw).flatten(2) @ weight_bnm.transpose(1, 2)
-        return x_bchw + self.gamma * context_bcn.view_as(x_bchw)
+        y_bchw: Tensor = x_bchw + self.gamma * context_bcn.view_as(x_bchw)
+        return y_bchw
 
 
 class ChannelAttention(nn.Module):
