@@ -1,5 +1,6 @@
 """Class names from plain text, and colours for any number of classes."""
 
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -58,6 +59,12 @@ def distinct_colours(count: int) -> tuple[Colour, ...]:
         nearer_n = np.linalg.norm(lab_n3 - lab_n3[index], axis=1).round(2)
         distance_n = np.minimum(distance_n, nearer_n)
     return tuple(chosen[len(AVOIDED) :])
+
+
+def default_palette(classes: Sequence[str]) -> tuple[Colour, ...]:
+    """Return colours that are easy to tell apart. A background that comes first is black."""
+    chosen = distinct_colours(len(classes))
+    return ((0, 0, 0), *chosen[:-1]) if classes[0] == "background" else chosen
 
 
 def _as_seen(colour_n3: NDArray[np.int64]) -> NDArray[np.float64]:

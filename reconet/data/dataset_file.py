@@ -15,10 +15,11 @@ from typing import Any, ClassVar
 import yaml  # type: ignore[import-untyped]
 from pydantic import ValidationError
 
-from reconet.data.options import read_options
+from reconet.data.options import example, read_options
 from reconet.data.sets.folder import FOLDER
 from reconet.data.sets.folder_masks import FolderOptions
 from reconet.errors import DataError, RecipeError, unknown
+from reconet.recipes.folder import NEW_OPTIONS
 from reconet.recipes.schema import validation_message
 from reconet.system.reading import SETTINGS_BYTES, read_text
 
@@ -41,7 +42,7 @@ def dataset_settings(path: Path) -> list[str]:
         raise RecipeError(f"{path}{_line(lines, ROOT)}: root must be a folder, got {root!r}.")
     folder = path.absolute().parent / Path(root).expanduser()
     _check(path, folder, values, lines)
-    options = json.dumps(values)
+    options = json.dumps(values if "splits" in values else NEW_OPTIONS | values)
     return [f"data.name={FOLDER.info.name}", f"data.root={folder}", f"data.options={options}"]
 
 
@@ -59,7 +60,8 @@ def _check(path: Path, root: Path, options: dict[str, Any], lines: Mapping[str, 
         if not isinstance(cause, ValidationError):
             raise
         where = next((str(e["loc"][0]) for e in cause.errors() if e["loc"]), "")
-        raise RecipeError(f"{path}{_line(lines, where)}: {validation_message(cause)}") from error
+        message = validation_message(cause) + example(FolderOptions, cause, "{}: {}")
+        raise RecipeError(f"{path}{_line(lines, where)}: {message}") from error
 
 
 def _line(lines: Mapping[str, int], name: str) -> str:

@@ -21,4 +21,13 @@ def read_options(kind: type[S], options: Mapping[str, object]) -> S:
     except ValidationError as error:
         missing = all(problem["type"] == "missing" for problem in error.errors())
         kind_of_error = IncompleteError if missing else RecipeError
-        raise kind_of_error(validation_message(error, "data.options")) from error
+        message = validation_message(error, "data.options")
+        raise kind_of_error(message + example(kind, error, "data.options.{}={}")) from error
+
+
+def example(kind: type[Settings], error: ValidationError, form: str) -> str:
+    """Return a sentence that shows a value of what is missing, where the settings have one."""
+    missing = [str(one["loc"][0]) for one in error.errors() if one["type"] == "missing"]
+    shown = [(name, kind.model_fields[name].examples or [None]) for name in missing]
+    texts = [form.format(name, some[0]) for name, some in shown if some[0]]
+    return f" For example: {', '.join(texts)}" if texts else ""

@@ -62,6 +62,7 @@ def check(
     """
     from reconet.cli.tables.data import listing_table
     from reconet.data.check import check_dataset
+    from reconet.data.dataset_file import is_dataset_file
     from reconet.data.images.draw import contact_sheet, is_sheet
     from reconet.system.files import check_output_file
 
@@ -75,7 +76,8 @@ def check(
     if sheet is not None:
         contact_sheet(splits[0], sheet)
     tables = [listing_table(one) for one in result.listings()]
-    lines = [*result.lines(), *([] if sheet is None else [f"images: {sheet}"])]
+    file = Path(dataset).name if is_dataset_file(dataset) else ""
+    lines = [*result.lines(file), *([] if sheet is None else [f"images: {sheet}"])]
     print_result(result.as_dict(), [*tables, *lines], as_json)
     if not result.ok:
         raise typer.Exit(1)
@@ -87,11 +89,14 @@ def _resolve_data(name: str, root: Path | None, settings: list[str] | None) -> "
     from reconet.data.dataset_file import dataset_settings, is_dataset_file
     from reconet.errors import pick
     from reconet.recipes import apply_overrides
+    from reconet.recipes.folder import NEW_OPTIONS
     from reconet.recipes.schema import Data, Recipe, Train
 
     described = dataset_settings(Path(name)) if is_dataset_file(name) else []
     if not described:
         pick(DATASETS, name, "dataset")
-    base = Recipe(data=Data(name="folder" if described else name), train=Train(steps=1))
+    options = NEW_OPTIONS if name == "folder" else {}
+    data = Data(name="folder" if described else name, options=dict(options))
+    base = Recipe(data=data, train=Train(steps=1))
     moved = [] if root is None else [f"data.root={root}"]
     return apply_overrides(base, [*described, *moved, *(settings or [])]).data

@@ -2,12 +2,13 @@
 
 check.py         check_dataset, check_splits: facts of all files, then findings
 facts.py         what is to be known about one image and its mask, in worker processes
+splits.py        findings about splits: not there, or not used
 files.py         findings about files: unreadable, missing, of other sizes, copies
 labels.py        findings about labels: outside the classes, void, empty classes
 numbers.py       proposals for masks of numbers
 colours.py       proposals for masks of colours
 values.py        the numbers or colours of all masks together
-void_borders.py  does 0 look like void?
+void_borders.py  does a number look like void?
 report.py        findings as values, as JSON, as text
 
 A finding is a pure function of facts. A proposal is a setting that mends a finding. It never

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from os import cpu_count
 from typing import NamedTuple
@@ -13,10 +13,12 @@ from reconet.data.check.facts import SampleFacts, gather_facts
 from reconet.data.check.files import find_copies, find_in_files, find_in_splits
 from reconet.data.check.labels import find_empty, find_in_values, list_values
 from reconet.data.check.report import CheckReport, Finding, SplitReport
+from reconet.data.check.splits import find_absent_splits, find_unused_splits, propose_splits
 from reconet.data.dataset import Dataset, DatasetInfo, FileDataset
 from reconet.data.labels import ILLEGAL, LabelReader
 from reconet.data.parallel import map_in_processes
 from reconet.data.registry import DATASETS, dataset_options, dataset_root, open_split
+from reconet.data.sets.folder import split_places
 from reconet.data.sets.folder_classes import LABEL_MAP, read_label_map
 from reconet.data.sets.folder_masks import ColourReader, FolderOptions
 from reconet.errors import AbsentError, DataError, pick
@@ -56,14 +58,16 @@ def check_dataset(
     A split that nobody asked for may be absent. Also returns the splits that were checked.
     """
     opened = open_splits(data, splits)
+    hints = _hints(data)
     report = check_splits(
-        opened.datasets, subset=subset, hints=_hints(data), workers=workers, progress=progress
+        opened.datasets, subset=subset, hints=hints, workers=workers, progress=progress
     )
+    about_splits = [] if subset or splits else _find_about_splits(data, hints.options, opened)
     whole = CheckReport(
         dataset=report.dataset,
         classes=report.classes,
         splits=report.splits,
-        findings=(*opened.broken, *report.findings),
+        findings=(*opened.broken, *about_splits, *report.findings),
         seen=report.seen,
         absent=opened.absent,
     )
@@ -76,16 +80,16 @@ def open_splits(data: Data, wanted: Sequence[str] = ()) -> Opened:
     if wanted:
         return Opened([open_split(data, split) for split in wanted], {}, ())
     own = data.options.get("splits")
-    names = list(own) if isinstance(own, dict) else list(entry.info.splits)
+    names = [*own, *_needed(data)] if isinstance(own, dict) else list(entry.info.splits)
     found: list[Dataset] = []
     errors: dict[str, DataError] = {}
-    for split in names:
+    for split in dict.fromkeys(names):
         try:
             found.append(open_split(data, split))
         except DataError as error:
             errors[split] = error
     if not found:
-        raise next(iter(errors.values()))
+        raise _nothing_opens(data, errors)
     absent = {split: str(e) for split, e in errors.items() if isinstance(e, AbsentError)}
     broken = tuple(
         Finding(kind="split", text=str(error).rstrip("."), splits=(split,))
@@ -93,6 +97,36 @@ def open_splits(data: Data, wanted: Sequence[str] = ()) -> Opened:
         if split not in absent
     )
     return Opened(found, absent, broken)
+
+
+def _nothing_opens(data: Data, errors: Mapping[str, DataError]) -> DataError:
+    """Return the error of the first split, with what may be meant by it."""
+    first = next(iter(errors.values()))
+    options = _hints(data).options
+    if options is None or not isinstance(first, AbsentError):
+        return first
+    root = dataset_root(data.name, data.root)
+    places = split_places(root, options)
+    proposed = propose_splits(places, options, list(errors), _needed(data))
+    lines = [line for one in proposed for line in one.lines()]
+    return AbsentError(" ".join([str(first), *lines]))
+
+
+def _needed(data: Data) -> tuple[str, str]:
+    """Return the splits without which nothing can be trained."""
+    return data.train_split, data.val_split
+
+
+def _find_about_splits(data: Data, options: FolderOptions | None, opened: Opened) -> list[Finding]:
+    """Find splits of a user's own folder that are not there, or not used."""
+    if options is None:
+        return []
+    root = dataset_root(data.name, data.root)
+    needed = tuple(dict.fromkeys((*_needed(data), *(options.splits or ()))))
+    return [
+        *find_absent_splits(root, options, opened.absent, needed),
+        *find_unused_splits(root, options),
+    ]
 
 
 def check_splits(
@@ -153,8 +187,10 @@ def _hints(data: Data) -> Hints:
     root = dataset_root(data.name, data.root)
     options = dataset_options(data.name, root, data.options)
     assert isinstance(options, FolderOptions)
-    listed = root / LABEL_MAP
-    return Hints(options, read_label_map(listed) if listed.is_file() else {})
+    colours = {}
+    with suppress(DataError):  # the classes are known, so a file that cannot be read tells nothing
+        colours = read_label_map(root / LABEL_MAP) if (root / LABEL_MAP).is_file() else {}
+    return Hints(options, colours)
 
 
 def _meanings(dataset: Dataset) -> dict[int, int]:

@@ -1,7 +1,7 @@
 """Gather what a check has to know about each image and its mask. Runs in worker processes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from reconet.data.check.void_borders import VoidBorders, measure_void_borders
 from reconet.data.dataset import Dataset, FileDataset
-from reconet.data.images.read import ColourMaskError, read_with_orientation
+from reconet.data.images.read import ColourMaskError, has_two_alphas, read_with_orientation
 from reconet.data.labels import ILLEGAL, IllegalLabelError, LabelReader
 from reconet.data.sets.folder_masks import ColourReader, read_colours
 from reconet.errors import DataError
@@ -43,9 +43,10 @@ class MaskFacts:
     other_values: int = 0  # how many more there are
     are_colours: bool = False
     unread_colours: bool = False  # colours, where numbers are expected
+    see_through: bool = False  # a colour is both opaque and transparent
     illegal: Counts = field(default_factory=dict)  # of `values`: those that mean nothing
     labels: Counts = field(default_factory=dict)  # what the dataset makes of it
-    zero: VoidBorders | None = None  # how much 0 looks like void between the classes
+    borders: Mapping[int, VoidBorders] = field(default_factory=dict)  # of values that may be void
     digest: bytes = b""
 
 
@@ -98,7 +99,8 @@ def _mask_facts(dataset: FileDataset, path: Path) -> MaskFacts:
         if isinstance(read, LabelReader):
             return _from_numbers(read.read(path), read.table_n)
         if isinstance(read, ColourReader):
-            return _from_colours(read_colours(path), read)
+            facts = _from_colours(read_colours(path), read)
+            return replace(facts, see_through=has_two_alphas(path))
         return _from_labels(read(path), len(dataset.info.classes))
     except ColourMaskError as error:
         return _from_unread_colours(path, str(error))
@@ -127,16 +129,26 @@ def _from_numbers(number_hw: NDArray[Any], table_n: NDArray[np.uint8]) -> MaskFa
         else:
             labels[label] = labels.get(label, 0) + pixels
     kept = _most(counts)
-    plain = number_hw.dtype == np.uint8 and len(counts) > 1
     return MaskFacts(
         size=_size(number_hw),
         values=kept,
         other_values=len(counts) - len(kept),
         illegal=illegal,
         labels={} if illegal else labels,
-        zero=measure_void_borders(number_hw) if plain else None,
+        borders=_borders(number_hw, counts, illegal),
         digest=_digest(number_hw),
     )
+
+
+def _borders(number_hw: NDArray[Any], counts: Counts, illegal: Counts) -> dict[int, VoidBorders]:
+    """Measure the values that may be void between classes: 0, void itself, and the highest."""
+    if number_hw.dtype != np.uint8 or len(counts) < 2:
+        return {}
+    measures = {
+        value: measure_void_borders(number_hw, value)
+        for value in {0, IGNORE, *([max(illegal)] if illegal else [])}
+    }
+    return {value: one for value, one in measures.items() if one is not None}
 
 
 def _from_colours(code_hw: NDArray[np.int32], read: ColourReader) -> MaskFacts:
@@ -172,6 +184,7 @@ def _from_unread_colours(path: Path, error: str) -> MaskFacts:
         other_values=len(counts) - len(kept),
         are_colours=True,
         unread_colours=True,
+        see_through=has_two_alphas(path),
         digest=_digest(code_hw),
     )
 

@@ -5,7 +5,11 @@ from collections.abc import Mapping, Sequence
 
 from reconet.data.check.colours import propose_for_colours
 from reconet.data.check.facts import MaskFacts, SampleFacts
-from reconet.data.check.numbers import propose_for_numbers, propose_for_two
+from reconet.data.check.numbers import (
+    propose_background,
+    propose_for_numbers,
+    propose_void_class,
+)
 from reconet.data.check.report import EXAMPLES, Finding, Proposal, SeenValue
 from reconet.data.check.values import Values, collect_values
 from reconet.data.dataset import DatasetInfo
@@ -38,6 +42,11 @@ def find_in_values(
         findings.append(_outside(numbered, info, options))
     elif options is not None and not unread:
         findings += _void_class(numbered, options)
+    see_through = [fact for fact in facts if fact.mask is not None and fact.mask.see_through]
+    if see_through:
+        findings.append(_transparent(see_through))
+    if options is not None and len(options.classes) == 1 and not findings and facts:
+        findings.append(_one_class(facts, options))
     return findings
 
 
@@ -69,11 +78,12 @@ def list_values(facts: Samples, info: DatasetInfo, meanings: Mapping[int, int]) 
     colours = [mask for mask in masks if mask.are_colours]
     some = colours if 2 * len(colours) > len(masks) else [m for m in masks if not m.are_colours]
     values = collect_values(some)
+    unread = any(mask.unread_colours for mask in some)  # a colour is no number then
     names = dict(enumerate(info.classes)) | {IGNORE: "void"}
     return [
         SeenValue(
             value=colour_of(value) if colours and some is colours else value,
-            means=names.get(meanings.get(value, -1), ""),
+            means="" if unread else names.get(meanings.get(value, -1), ""),
             pixels=pixels,
             share=values.share(value),
             masks=values.masks[value],
@@ -139,15 +149,34 @@ def _outside(facts: Samples, info: DatasetInfo, options: FolderOptions | None) -
 
 def _void_class(facts: Samples, options: FolderOptions) -> list[Finding]:
     values = collect_values(_masks(facts))
-    proposal = propose_for_two(values, options)
+    proposal = propose_void_class(values, options)
     if proposal is None:
         return []
     high = max(values.pixels)
     text = (
-        f"all labels are 0 or void: {high} in the masks means void, and {options.classes[1]} has "
-        "no pixel"
+        f"{high} in the masks means void ({100 * values.share(high):.2g} % of the pixels), and "
+        f"{options.classes[-1]} has no pixel"
     )
     return [_finding("label-void", facts, text, (proposal,))]
+
+
+def _one_class(facts: Samples, options: FolderOptions) -> Finding:
+    """Report that there is nothing to tell apart."""
+    numbered = [mask for mask in _masks(facts) if mask.values and not mask.are_colours]
+    proposal = propose_background(collect_values(numbered), options) if numbered else None
+    text = (
+        f"there is one class, {options.classes[0]}, so that every prediction is right. What is "
+        "not of this class needs a class too, such as background"
+    )
+    return Finding(kind="one-class", text=text, proposals=(proposal,) if proposal else ())
+
+
+def _transparent(facts: Samples) -> Finding:
+    text = (
+        f"{counted(len(facts), 'mask has', 'masks have')} a colour that is both opaque and "
+        "transparent. Transparency is not read, so that both are one. Save masks without it"
+    )
+    return _finding("transparent", facts, text)
 
 
 def _empty_classes(read: Samples, info: DatasetInfo) -> list[Finding]:

@@ -1,10 +1,10 @@
 """Propose what the numbers in masks may mean, where they do not fit the classes.
 
-Every proposal leaves labels that are right as they are. Where 0 would become void, which moves all
-others, 0 has to look like void.
+Every proposal leaves labels that are right as they are. Where a number would become void, and
+others would move for it, it has to look like void.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import gcd
 
 from reconet.data.check.report import Proposal
@@ -17,6 +17,7 @@ MOST_GREY = 0.2  # of the pixels
 NARROWEST = 100  # difference of dark and bright
 MOST_VOID = 3  # numbers that may all mean void
 NEARLY_ALL = 0.9
+BACKGROUND = "background"
 
 
 def propose_for_numbers(
@@ -25,36 +26,74 @@ def propose_for_numbers(
     """Propose settings for numbers of which some are illegal."""
     if options.label_map is not None:
         return tuple(_more_in_label_map(illegal, options))
-    smooth = _smooth_edges(values, options)
-    if smooth is not None:
-        return (smooth,)
+    whole = propose_background(values, options) or _smooth_edges(values, options)
+    if whole is not None:
+        return (whole,)
     label_map = find_label_map(values, options)
     if label_map is not None:
         # Where 0 would become void, a name may be missing instead: only a person knows.
         names = _missing_names(values, illegal, options) if label_map.get(0) == IGNORE else ()
-        return (*names, _label_map_proposal(_condition(label_map, options), label_map))
+        return (*names, _label_map_proposal(label_map, options))
     return (*_missing_names(values, illegal, options), *_more_void(illegal, options))
 
 
+def propose_background(values: Values, options: FolderOptions) -> Proposal | None:
+    """Propose a class for all that is not the only class, if the numbers then have a meaning."""
+    if len(options.classes) != 1 or options.label_map is not None or options.colours is not None:
+        return None
+    names = (BACKGROUND, *options.classes)
+    two = options.model_copy(update={"classes": names})
+    if set(values.pixels) - set(options.ignored) == {0, 1}:
+        return Proposal(
+            condition=f"if 0 is {BACKGROUND} and 1 is {names[1]}", option="classes", value=names
+        )
+    label_map = find_label_map(values, two)
+    mended = propose_void_class(values, two) or _smooth_edges(values, two)
+    if mended is None and label_map is not None:
+        mended = _label_map_proposal(label_map, two)
+    if mended is None:
+        return None
+    return Proposal(
+        condition=mended.condition,
+        option="classes",
+        value=names,
+        also={mended.option: mended.value},
+    )
+
+
 def find_label_map(values: Values, options: FolderOptions) -> dict[int, int] | None:
-    """Return a label map if the numbers are evenly spaced or start at 1, else None."""
+    """Return a label map if the numbers are evenly spaced or start at 1, else None.
+
+    A number that is void by default may be a class. One that a person called void is not.
+    """
     count, seen = len(options.classes), set(values.pixels)
-    for numbers in (seen - set(options.ignored), seen):
-        label_map = _evenly_spaced(numbers, count, values) or _from_one(numbers, count, values)
+    labelled = seen - set(options.ignored)
+    for numbers in (labelled,) if options.ignore_is_given else (labelled, seen):
+        label_map = (
+            _evenly_spaced(numbers, count, values)
+            or _from_one(numbers, count, values)
+            or _trimap(numbers, options.classes, values)
+        )
         if label_map is not None:
             return label_map | {n: IGNORE for n in options.ignored if n not in numbers}
     return None
 
 
-def propose_for_two(values: Values, options: FolderOptions) -> Proposal | None:
-    """Propose to read the void number as the second class, where that has no pixel at all."""
-    if len(options.classes) != 2 or options.label_map is not None or len(values.pixels) != 2:
+def propose_void_class(values: Values, options: FolderOptions) -> Proposal | None:
+    """Propose to read the void number as the last class, where only that has no pixel at all."""
+    last = len(options.classes) - 1
+    void = [number for number in options.ignored if number in values.pixels]
+    told = options.ignore_is_given or options.label_map is not None or options.colours is not None
+    if told or last < 1 or len(void) != 1 or set(values.pixels) != {*range(last), *void}:
         return None
-    low, high = sorted(values.pixels)
-    if low != 0 or high not in options.ignored:
+    if values.is_stray(void[0]) or values.looks_like_void(void[0]):
         return None
-    label_map = {low: 0, high: 1}
-    return _label_map_proposal(f"if {high} means {options.classes[1]}", label_map)
+    label_map = {number: number for number in range(last)} | {void[0]: last}
+    return Proposal(
+        condition=f"if {void[0]} means {options.classes[last]}",
+        option="label_map",
+        value=_as_json(label_map),
+    )
 
 
 def _evenly_spaced(numbers: set[int], count: int, values: Values) -> dict[int, int] | None:
@@ -87,7 +126,21 @@ def _from_one(numbers: set[int], count: int, values: Values) -> dict[int, int] |
     labels = {step * (label + 1): label for label in range(count)}
     if 0 not in numbers:
         return labels if len(numbers) >= NEARLY_ALL * count else None
-    return {0: IGNORE} | labels if values.zero_is_void else None
+    return {0: IGNORE} | labels if values.looks_like_void(0) else None
+
+
+def _trimap(numbers: set[int], classes: Sequence[str], values: Values) -> dict[int, int] | None:
+    """Read 1..k as 0..k-1, and k + 1 as void, if it lies between the others.
+
+    Of two classes, masks of this kind have the object first, and the background second.
+    """
+    count = len(classes)
+    if numbers != set(range(1, count + 2)) or not values.looks_like_void(count + 1):
+        return None
+    labels = {number: number - 1 for number in range(1, count + 1)}
+    if count == 2 and classes[0].lower() == BACKGROUND:
+        labels = {1: 1, 2: 0}
+    return labels | {count + 1: IGNORE}
 
 
 def _nearly_all(numbers: set[int], count: int) -> bool:
@@ -96,7 +149,7 @@ def _nearly_all(numbers: set[int], count: int) -> bool:
 
 def _smooth_edges(values: Values, options: FolderOptions) -> Proposal | None:
     """Read dark and bright as two classes, and the greys half-way between them as void."""
-    if len(options.classes) != 2:
+    if len(options.classes) != 2 or options.ignore_is_given:
         return None
     low, high = min(values.pixels), max(values.pixels)
     quarter = (high - low) // 4
@@ -159,13 +212,23 @@ def _more_in_label_map(illegal: Collection[int], options: FolderOptions) -> Iter
         )
 
 
-def _condition(label_map: Mapping[int, int], options: FolderOptions) -> str:
-    first = next(number for number, label in label_map.items() if label == 0)
-    last = max(number for number, label in label_map.items() if label != IGNORE)
-    void = ", and 0 is void" if label_map.get(0) == IGNORE else ""
-    return f"if {first} means {options.classes[0]}, {last} means {options.classes[-1]}{void}"
+def _label_map_proposal(label_map: Mapping[int, int], options: FolderOptions) -> Proposal:
+    number_of = {label: number for number, label in label_map.items()}
+    ends = {0: options.classes[0], len(options.classes) - 1: options.classes[-1]}
+    means = [f"{number_of[label]} means {name}" for label, name in ends.items()]
+    void = [
+        str(number)
+        for number, label in label_map.items()
+        if label == IGNORE and number not in options.ignored
+    ]
+    if void:
+        means.append(f"{', '.join(void)} is void")
+    return Proposal(
+        condition=f"if {', '.join(means[:-1])} and {means[-1]}" if means[1:] else f"if {means[0]}",
+        option="label_map",
+        value=_as_json(label_map),
+    )
 
 
-def _label_map_proposal(condition: str, label_map: Mapping[int, int]) -> Proposal:
-    value = {str(number): label for number, label in label_map.items()}
-    return Proposal(condition=condition, option="label_map", value=value)
+def _as_json(label_map: Mapping[int, int]) -> dict[str, int]:
+    return {str(number): label for number, label in label_map.items()}

@@ -13,6 +13,8 @@ MOST_ROWS = 16  # of the table of values
 # explains each kind.
 KINDS = {
     "split": "a split cannot be opened",
+    "split-absent": "a split that a training needs is not there",
+    "split-unused": "folders or lists that look like splits, and are not used",
     "count": "more or fewer images than officially",
     "unreadable-image": "an image that cannot be read",
     "unreadable-mask": "a mask that cannot be read",
@@ -30,6 +32,8 @@ KINDS = {
     "colours-unknown": "colours that no class has",
     "label-outside": "labels that no class has",
     "label-void": "classes whose number means void",
+    "one-class": "a single class, so that there is nothing to learn",
+    "transparent": "a colour that is both opaque and transparent in one mask",
     "all-void": "masks without a labelled pixel",
     "class-empty": "a class without pixels",
     "class-absent": "a class without pixels in one split",
@@ -44,15 +48,29 @@ class Proposal:
     option: str  # of data.options
     value: object
     unfinished: bool = False  # the person has to fill in names
+    also: Mapping[str, object] = field(default_factory=dict)  # other options to set with it
 
     @property
-    def setting(self) -> str:
-        value = self.value if isinstance(self.value, str) else json.dumps(self.value)
-        return f"data.options.{self.option}={value}"
+    def settings(self) -> list[str]:
+        """Return what --set takes."""
+        return [f"data.options.{name}={text}" for name, text in self._texts()]
 
-    def __str__(self) -> str:
-        quoted = self.setting.replace("'", "'\\''")
-        return f"{self.condition}: --set '{quoted}'"
+    def lines(self, file: str = "") -> list[str]:
+        """Return it as options of a command, or as lines for a file that describes the dataset."""
+        if not file:
+            quoted = [one.replace("'", "'\\''") for one in self.settings]
+            options = " ".join(f"--set '{one}'" for one in quoted)
+            return [f"{self.condition}: {options}"]
+        quote = '"' if file.lower().endswith(".json") else ""
+        entries = [f"  {quote}{name}{quote}: {text}" for name, text in self._texts()]
+        return [f"{self.condition}, write into {file}:", *entries]
+
+    def _texts(self) -> list[tuple[str, str]]:
+        """Return each option with its value as JSON, which is YAML too."""
+        return [
+            (name, value if self.unfinished and isinstance(value, str) else json.dumps(value))
+            for name, value in {self.option: self.value, **self.also}.items()
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,13 +85,17 @@ class Finding:
     examples: tuple[str, ...] = ()  # names of some of them
     proposals: tuple[Proposal, ...] = ()
 
-    def lines(self) -> list[str]:
-        """Return the finding for a person, with its proposals below it."""
+    def lines(self, file: str = "") -> list[str]:
+        """Return the finding for a person, with its proposals below it.
+
+        `file` is the description of the dataset that the proposals are written into, if there is.
+        """
         where = f"{', '.join(self.splits)}: " if self.splits else ""
         names = ", ".join(self.examples[:EXAMPLES])
         more = ", ..." if self.count > len(self.examples[:EXAMPLES]) else ""
         such = f" ({names}{more})" if names else ""
-        return [f"{where}{self.text}{such}", *(f"  {proposal}" for proposal in self.proposals)]
+        proposed = [f"  {line}" for one in self.proposals for line in one.lines(file)]
+        return [f"{where}{self.text}{such}", *proposed]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +159,11 @@ class CheckReport:
         values = {"ok": self.ok, **asdict(self)}
         for finding, plain in zip(self.findings, values["findings"], strict=True):
             plain["proposals"] = [
-                {"condition": one.condition, "setting": one.setting, "unfinished": one.unfinished}
+                {
+                    "condition": one.condition,
+                    "settings": one.settings,
+                    "unfinished": one.unfinished,
+                }
                 for one in finding.proposals
             ]
         return values
@@ -150,12 +176,12 @@ class CheckReport:
             tables.append(self._value_listing())
         return tables
 
-    def lines(self) -> list[str]:
-        """Return the findings, and a last line that sums them up."""
+    def lines(self, file: str = "") -> list[str]:
+        """Return the findings, and a last line that sums them up. See `Finding.lines`."""
         lines = [f"not there: {split}: {reason}" for split, reason in self.absent.items()]
         for title, some in (("problem", self.problems), ("note", self.notes)):
             for finding in some:
-                first, *rest = finding.lines()
+                first, *rest = finding.lines(file)
                 lines += [f"{title}: {first}", *rest]
         return [*lines, self.summary()]
 

@@ -1,8 +1,8 @@
 """Add up the numbers or colours of many masks."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from reconet.data.check.facts import MaskFacts
 from reconet.data.check.void_borders import VoidBorders, add_up
@@ -19,7 +19,7 @@ class Values:
     masks: Counter[int]  # in how many masks each of them is
     count: int  # of masks
     incomplete: bool  # some masks have more values than could be kept
-    zero: VoidBorders | None  # where 0 lies
+    borders: Mapping[int, VoidBorders] = field(default_factory=dict)  # where some of them lie
 
     def share(self, value: int) -> float:
         """Return the part of all pixels that has a value."""
@@ -31,11 +31,11 @@ class Values:
             self.share(value) < FEW_PIXELS
         )
 
-    @property
-    def zero_is_void(self) -> bool:
-        """Return whether 0 looks like void, and in most of the masks."""
+    def looks_like_void(self, value: int) -> bool:
+        """Return whether a value looks like void between the classes, in most of the masks."""
+        measure = self.borders.get(value)
         return (
-            self.zero is not None and self.zero.look_like_void and 2 * self.masks[0] >= self.count
+            measure is not None and measure.look_like_void and 2 * self.masks[value] >= self.count
         )
 
 
@@ -46,11 +46,14 @@ def collect_values(masks: Sequence[MaskFacts]) -> Values:
     for mask in masks:
         pixels.update(mask.values)
         holders.update(mask.values.keys())
-    zeros = [mask.zero for mask in masks if mask.zero is not None]
+    measured = {value for mask in masks for value in mask.borders}
     return Values(
         pixels=pixels,
         masks=holders,
         count=len(masks),
         incomplete=any(mask.other_values for mask in masks),
-        zero=add_up(zeros) if zeros else None,
+        borders={
+            value: add_up([mask.borders[value] for mask in masks if value in mask.borders])
+            for value in sorted(measured)
+        },
     )

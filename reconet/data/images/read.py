@@ -41,6 +41,12 @@ MAX_BYTES = 2**31
 MAX_DEFLATE = 1032  # the most bytes that one byte of a compressed file becomes
 FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "GIF", "PPM")  # none that runs another program
 OPTIONAL = {".avif": "AVIF", ".heic": "HEIF", ".heif": "HEIF"}  # where a reader is installed
+READERS = {"HEIF": "pillow-heif", "AVIF": "pillow>=11.3"}
+HEIF_BRANDS = {  # in the first bytes of a file
+    b"avif": "AVIF",
+    b"avis": "AVIF",
+    **dict.fromkeys((b"heic", b"heix", b"heim", b"hevc", b"mif1", b"msf1"), "HEIF"),
+}
 FAST = {("JPEG", "RGB"), ("JPEG", "L"), ("PNG", "RGB")}  # format and mode that OpenCV may decode
 ORIENTATION = 0x0112  # the EXIF tag
 # OpenCV writes about broken files to stderr; our own error is enough.
@@ -150,6 +156,18 @@ def read_mask(path: Path) -> Label:
         )
 
 
+def has_two_alphas(path: Path) -> bool:
+    """Tell whether some colour of a mask is opaque in one place, and transparent in another."""
+    data = _read(path)
+    with _unpacked(data, path) as image:
+        if image.mode not in ("RGBA", "LA", "PA"):
+            return False
+        rgba_n4 = np.asarray(image.convert("RGBA")).reshape(-1, 4)
+    clear_n = rgba_n4[:, 3] < 128
+    clear, opaque = (np.unique(rgba_n4[some_n, :3], axis=0) for some_n in (clear_n, ~clear_n))
+    return not set(map(bytes, clear)).isdisjoint(map(bytes, opaque))
+
+
 def read_mat(path: Path, key: str) -> NDArray[Any]:
     """Read one variable of a MATLAB file."""
     try:
@@ -238,7 +256,16 @@ def _unpacked(
         reason = f"it unpacks to more than {max_pixels:,} pixels (a decompression bomb?)"
         raise TooManyPixelsError(f"cannot read {name}: {reason}.") from error
     except Exception as error:  # Pillow raises nearly anything about bytes that it does not expect
-        raise DataError(f"cannot read {name}: {_reason(error)}.") from error
+        reason = _needed_reader(data) or _reason(error)
+        raise DataError(f"cannot read {name}: {reason}.") from error
+
+
+def _needed_reader(data: bytes) -> str:
+    """Say which package would read these bytes, if that is known and it is not installed."""
+    kind = HEIF_BRANDS.get(data[8:12]) if data[4:8] == b"ftyp" else None
+    if kind is None or kind in optional_formats().values():
+        return ""
+    return f"it is {kind}, and no reader of it is installed (pip install {READERS[kind]})"
 
 
 def _formats() -> tuple[str, ...]:

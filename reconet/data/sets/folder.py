@@ -7,9 +7,11 @@ Which images are train, and which val?
 1. If there are folders images/train and masks/train (and val, test), they decide.
 2. Otherwise, if there are lists train.txt and val.txt in the root, with a name on each line (as
    under images, with or without its suffix), they decide.
-3. Otherwise the fraction `val_fraction` of all images is val. A hash of the name decides which,
-   so it is the same on every machine.
+3. Otherwise the fraction `val_fraction` of all images is val (folder_val.py). A hash of the name
+   decides which, so it is the same on every machine.
 The option `splits` names other folders or lists, such as {"train": "training", "val": "v.txt"}.
+Where the folder of a split comes first, as in train/images, `images` is "{split}/images", and
+`masks` is "{split}/masks".
 A split `test` exists in cases 1 and 2 only, and needs no masks. Images of other splits that have
 no mask are left out.
 
@@ -22,10 +24,8 @@ What do the numbers in the masks mean? By default number i is class i, and 255 i
 Without `classes`, a file labelmap.txt or classes.txt in the root names them (folder_classes.py).
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 from unicodedata import normalize
@@ -33,11 +33,14 @@ from unicodedata import normalize
 from reconet.data.dataset import DatasetInfo, FileDataset, Pair
 from reconet.data.entry import DatasetEntry
 from reconet.data.layout import IMAGES, contents, find_root, has_suffix, need_folder, read_lines
-from reconet.data.sets.folder_classes import with_classes_of_root
+from reconet.data.sets.folder_classes import CLASSES, LABEL_MAP, with_classes_of_root
+from reconet.data.sets.folder_hints import layout_hint
 from reconet.data.sets.folder_masks import JPEG, FolderOptions, mask_reader, palette_of
+from reconet.data.sets.folder_val import divide_pairs
 from reconet.errors import AbsentError, DataError
 
 SPLITS = ("train", "val", "test")
+SPLIT = "{split}"
 MASKS = (".png", ".bmp", ".tif", ".tiff", ".gif", ".webp")
 
 
@@ -58,7 +61,7 @@ class Place(NamedTuple):
 
 def open_folder(root: Path, split: str, options: FolderOptions) -> FileDataset:
     if options.pairs:
-        found = Found(_from_file(root, split, options.pairs, options.val_fraction))
+        found = Found(_from_file(root, split, options.pairs, options))
     else:
         found = _from_folders(root, split, options)
     info = replace(
@@ -79,11 +82,14 @@ def open_folder(root: Path, split: str, options: FolderOptions) -> FileDataset:
 
 
 def _from_folders(root: Path, split: str, options: FolderOptions) -> Found:
-    home = find_root(root, FOLDER.info.title, (options.images,))
+    home = _find_home(root, options)
     place = _place_of(split, home, options)
-    images = need_folder(home / options.images / place.folder)
-    masks = home / options.masks / place.folder
+    images = need_folder(_inside(home, options.images, place))
+    masks = _inside(home, options.masks, place)
     found = _by_name(images, IMAGES)
+    beside = options.mask_suffix != "" and images.resolve() == masks.resolve()
+    if beside:
+        found = {n: path for n, path in found.items() if not n.endswith(options.mask_suffix)}
     names: Sequence[str] = sorted(found)
     if place.names is not None:
         names = [_name(line) for line in read_lines(place.names)]
@@ -92,22 +98,64 @@ def _from_folders(root: Path, split: str, options: FolderOptions) -> Found:
         return Found([Pair(name, found[name], None) for name in names])
     if place.folder and masks.parent.is_dir() and not masks.is_dir():
         raise DataError(f"{images} has images, but there is no folder {masks}.")
-    mask_of = _by_name(need_folder(masks), MASKS, second_choice=JPEG)
+    mask_of = _by_name(need_folder(masks, layout_hint(home)), MASKS, second_choice=JPEG)
+    if beside:
+        mask_of = {n: path for n, path in mask_of.items() if n.endswith(options.mask_suffix)}
     pairs = [
         Pair(name, found[name], mask_of[name + options.mask_suffix])
         for name in names
         if name + options.mask_suffix in mask_of
     ]
+    if not names or not mask_of:
+        raise DataError(f"{images} holds no images beside masks of {options.mask_suffix!r}.")
     if not pairs:
         raise _nothing_pairs(names, mask_of, masks, options.mask_suffix)
     paired = {pair.name for pair in pairs}
     alone = tuple(name for name in names if name not in paired)
     if place == Place():
-        of_split = set(images_of(split, sorted(paired), options.val_fraction))
-        pairs = [pair for pair in pairs if pair.name in of_split]
+        pairs = divide_pairs(split, pairs, options)
         alone = alone if split == "train" else ()  # they belong to neither
     used = {name + options.mask_suffix for name in found}
     return Found(pairs, alone, tuple(name for name in mask_of if name not in used))
+
+
+def split_places(root: Path, options: FolderOptions) -> list[str]:
+    """List the folders in that of the images, and the lists in the root: each may be a split."""
+    try:
+        home = _find_home(root, options)
+    except DataError:
+        return []
+    lists = [path.name for path in home.glob("*.txt") if path.name not in (LABEL_MAP, CLASSES)]
+    return [*_folders(home, options), *sorted(lists)]
+
+
+def _folders(home: Path, options: FolderOptions) -> list[str]:
+    parent = home / _before_split(options.images)
+    entries = parent.iterdir() if parent.is_dir() else ()
+    return sorted(path.name for path in entries if path.is_dir() and path.name[0] != ".")
+
+
+def _find_home(root: Path, options: FolderOptions) -> Path:
+    """Return the folder that holds that of the images, or raise an error that knows layouts."""
+    try:
+        return find_root(root, FOLDER.info.title, (_before_split(options.images) or ".",))
+    except AbsentError:
+        raise
+    except DataError as error:
+        hint = layout_hint(root)
+        raise DataError(f"{error} {hint}" if hint else str(error)) from error
+
+
+def _before_split(folder: str) -> str:
+    """Return the part of a path before {split}, or all of it."""
+    return folder.partition(SPLIT)[0].rstrip("/")
+
+
+def _inside(home: Path, folder: str, place: Place) -> Path:
+    """Return the folder of a split's images or masks: {split} in it, or below it."""
+    if SPLIT in folder:
+        return home / folder.replace(SPLIT, place.folder)
+    return home / folder / place.folder
 
 
 def _place_of(split: str, home: Path, options: FolderOptions) -> Place:
@@ -117,9 +165,11 @@ def _place_of(split: str, home: Path, options: FolderOptions) -> Place:
         _check_has(split, list(options.splits), "data.options.splits has")
         place = options.splits[split]
         return Place(names=home / place) if place.endswith(".txt") else Place(folder=place)
-    folders = [name for name in SPLITS if (images / name).is_dir()]
-    if folders:
-        _check_has(split, folders, f"{images} has the folders")
+    found = _folders(home, options)
+    folders = [name for name in SPLITS if name in found]
+    if folders or SPLIT in options.images:
+        parent = home / _before_split(options.images)
+        _check_has(split, folders, f"{parent} has the folders", found)
         return Place(folder=split)
     lists = [name for name in SPLITS if (home / f"{name}.txt").is_file()]
     if lists:
@@ -137,14 +187,14 @@ def _nothing_pairs(
     one, other = min(names), min(mask_of)
     longer = [mask.removeprefix(one) for mask in mask_of if mask.startswith(one)]
     fits = [end for end in longer if end != suffix and all(name + end in mask_of for name in names)]
-    hint = f" Try --set data.options.mask_suffix={fits[0]}." if fits else ""
+    hint = f" Try the option mask_suffix={fits[0]}." if fits else ""
     return DataError(
         f"none of {len(names)} images has a mask in {masks}: for {one} expected {one}{suffix}, "
         f"found {other}.{hint}"
     )
 
 
-def _from_file(root: Path, split: str, file: str, val_fraction: float) -> list[Pair]:
+def _from_file(root: Path, split: str, file: str, options: FolderOptions) -> list[Pair]:
     path = root / file.replace("{split}", split)
     pairs: dict[str, Pair] = {}
     for line in read_lines(path):
@@ -159,16 +209,7 @@ def _from_file(root: Path, split: str, file: str, val_fraction: float) -> list[P
         return list(pairs.values())
     if split == "test":
         raise AbsentError(f"{path} has no test images: use a file for each split, {{split}}.tsv.")
-    return [pairs[name] for name in images_of(split, sorted(pairs), val_fraction)]
-
-
-def images_of(split: str, names: Sequence[str], val_fraction: float) -> list[str]:
-    """Return the images of train or val. Those with the smallest hashes of their names are val."""
-    if len(names) < 2:
-        raise DataError(f"{len(names)} image cannot be split into train and val.")
-    count = min(max(1, round(len(names) * val_fraction)), len(names) - 1)
-    val = set(sorted(names, key=lambda name: blake2b(os.fsencode(name)).digest())[:count])
-    return [name for name in names if (name in val) == (split == "val")]
+    return divide_pairs(split, [pairs[name] for name in sorted(pairs)], options)
 
 
 def _by_name(
@@ -201,9 +242,13 @@ def _name(file: str) -> str:
     return normalize("NFC", stem)
 
 
-def _check_has(split: str, found: Sequence[str], where: str) -> None:
-    if split not in found:
-        raise AbsentError(f"no images for the split {split}: {where} {', '.join(found)}.")
+def _check_has(split: str, known: Sequence[str], where: str, found: Sequence[str] = ()) -> None:
+    """Raise an error that lists what there is, if a split is not known."""
+    if split not in known:
+        listed = ", ".join(found or known) or "nothing"
+        raise AbsentError(
+            f"no images for the split {split}: {where} {listed}. The option splits may name others."
+        )
 
 
 def _check_all(names: Sequence[str], found: Mapping[str, Path], what: str) -> None:

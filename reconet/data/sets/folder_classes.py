@@ -38,19 +38,25 @@ def with_classes_of_root(root: Path, options: Mapping[str, object]) -> Mapping[s
 def read_label_map(path: Path) -> dict[str, tuple[int, int, int]]:
     """Read the colour of each class, in order. A name such as void becomes "ignore"."""
     colours: dict[str, tuple[int, int, int]] = {}
-    for number, line in enumerate(read_lines(path), 1):
+    for line in read_lines(path):
         if line.startswith("#"):
             continue
         match = LINE.fullmatch(line)
         if match is None:
             raise DataError(
-                f"{path}: expected name:red,green,blue::, got {line!r} (entry {number})."
+                f"{path}: expected lines such as road:128,64,128:: as CVAT writes them, got "
+                f"{line!r}. For names alone, call the file {CLASSES}."
             )
         name = match["name"].strip()
         name = "ignore" if name.lower() in VOID_NAMES else name
+        colour = int(match["red"]), int(match["green"]), int(match["blue"])
+        if max(colour) > 255:
+            raise DataError(f"{path}: red, green and blue are 0 to 255, got {line!r}.")
         if name in colours:
-            raise DataError(f"{path} has {name!r} more than once.")
-        colours[name] = int(match["red"]), int(match["green"]), int(match["blue"])
-    if not colours:
+            raise DataError(f"{path} has {name!r} more than once (void names become 'ignore').")
+        if colour in colours.values():
+            raise DataError(f"{path} has the colour of {line!r} more than once.")
+        colours[name] = colour
+    if not colours.keys() - {"ignore"}:
         raise DataError(f"{path} names no class.")
     return colours

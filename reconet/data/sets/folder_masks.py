@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
-from reconet.data.classes import distinct_colours
+from reconet.data.classes import default_palette
 from reconet.data.images.read import read_image
 from reconet.data.labels import MAX_CLASSES, LabelReader, in_order, label_table
 from reconet.errors import DataError
@@ -18,6 +18,7 @@ from reconet.system.readable import counted
 from reconet.types import IGNORE, Colour, Label
 
 Byte = Annotated[int, Field(ge=0, le=255)]
+Rgb = tuple[Byte, Byte, Byte]
 ALIKE = 12  # sum of the differences in red, green and blue below which colours look alike
 JPEG = (".jpg", ".jpeg")
 
@@ -42,15 +43,32 @@ def _expand_ranges(label_map: Any) -> Any:
     return expanded
 
 
+def _as_lists(colours: Any) -> Any:
+    """Replace one colour of a name by a list of it."""
+    if not isinstance(colours, dict):
+        return colours
+    return {
+        name: [one] if isinstance(one, list | tuple) and not _holds_lists(one) else one
+        for name, one in colours.items()
+    }
+
+
+def _holds_lists(value: list[Any] | tuple[Any, ...]) -> bool:
+    return bool(value) and all(isinstance(part, list | tuple) for part in value)
+
+
 class FolderOptions(Settings):
     """Settings of the dataset `folder`, in data.options."""
 
-    classes: Annotated[tuple[str, ...], Field(min_length=1, max_length=MAX_CLASSES)]
+    classes: Annotated[
+        tuple[str, ...],
+        Field(min_length=1, max_length=MAX_CLASSES, examples=['["road", "grass"]']),
+    ]
     """names of the classes: the first is label 0, and so on"""
     images: str = "images"
-    """folder of the images, relative to the root"""
+    """folder of the images, relative to the root; such as {split}/images if splits come first"""
     masks: str = "masks"
-    """folder of the masks, relative to the root"""
+    """folder of the masks, relative to the root, as for images"""
     mask_suffix: str = ""
     """what the name of a mask adds to that of its image, such as _mask"""
     pairs: str | None = None
@@ -59,9 +77,9 @@ class FolderOptions(Settings):
     """number, or numbers, in the masks that mean "not labelled" """
     label_map: Annotated[dict[Byte, Byte | str], BeforeValidator(_expand_ranges)] | None = None
     """what each number in the masks, or a range such as 0-127, means: a class, 255 or "ignore" """
-    colours: dict[str, tuple[Byte, Byte, Byte]] | None = None
-    """for RGB masks: the colour of each class by name, and of "ignore" """
-    palette: dict[str, tuple[Byte, Byte, Byte]] | None = None
+    colours: Annotated[dict[str, tuple[Rgb, ...]], BeforeValidator(_as_lists)] | None = None
+    """for RGB masks: the colour, or a list of colours, of each class by name, and of "ignore" """
+    palette: dict[str, Rgb] | None = None
     """colours to draw classes in, by name; they say nothing about the masks"""
     splits: dict[str, str] | None = None
     """for each split, a list of names (a .txt file in the root) or a folder in both folders"""
@@ -71,10 +89,17 @@ class FolderOptions(Settings):
     """what to call the dataset"""
     val_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1
     """fraction of the images that is val, where no folders or lists decide"""
+    val_choice: Literal["hash", "classes"] = "hash"
+    """choose val by a hash of the names alone, or also so that each class is in train and val"""
 
     @property
     def ignored(self) -> tuple[int, ...]:
         return (self.ignore,) if isinstance(self.ignore, int) else self.ignore
+
+    @property
+    def ignore_is_given(self) -> bool:
+        """Return whether a person has said which numbers are void."""
+        return "ignore" in self.model_fields_set
 
     @model_validator(mode="after")
     def _names_fit(self) -> Self:
@@ -90,19 +115,38 @@ class FolderOptions(Settings):
     @model_validator(mode="after")
     def _masks_are_read_in_one_way(self) -> Self:
         if self.colours is not None:
-            absent = [name for name in self.classes if name not in self.colours]
+            absent = [name for name in self.classes if not self.colours.get(name)]
             if self.label_map is not None:
                 raise ValueError("give colours or label_map, not both")
             if absent:
                 raise ValueError(f"colours lacks {', '.join(absent)}")
-            if len(set(self.colours.values())) < len(self.colours):
-                raise ValueError("colours has a colour twice")
+            every = [colour for some in self.colours.values() for colour in some]
+            twice = [colour for colour in every if every.count(colour) > 1]
+            if twice:
+                raise ValueError(f"colours has {list(twice[0])} twice")
+        elif self.label_map is not None and self.ignore_is_given:
+            for number in self.ignored:
+                meaning = self.label_map.get(number, IGNORE)
+                if self.label_of(meaning) != IGNORE:
+                    raise ValueError(
+                        f"ignore says that {number} is void, and label_map that it is {meaning!r}; "
+                        "remove one of them"
+                    )
         elif self.label_map is None and any(n < len(self.classes) for n in self.ignored):
             name = self.classes[min(self.ignored)]
             raise ValueError(
                 f"ignore has {min(self.ignored)}, which is also the number of {name!r}; "
                 "use label_map to define what each number in the masks means"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _folders_fit(self) -> Self:
+        by_split = ["{split}" in folder for folder in (self.images, self.masks)]
+        if any(by_split) and not all("{split}" in f.split("/") for f in (self.images, self.masks)):
+            raise ValueError("if images or masks has {split}, both do, as in {split}/images")
+        if any(by_split) and any(one.endswith(".txt") for one in (self.splits or {}).values()):
+            raise ValueError("if images has {split}, splits names folders, not lists")
         return self
 
     def label_of(self, meaning: int | str) -> int:
@@ -161,7 +205,9 @@ def mask_reader(options: FolderOptions) -> LabelReader | ColourReader:
     """Return the function that reads masks with these options."""
     if options.colours is not None:
         labels = {
-            code_of(colour): options.label_of(name) for name, colour in options.colours.items()
+            code_of(colour): options.label_of(name)
+            for name, some in options.colours.items()
+            for colour in some
         }
         codes = sorted(labels)
         label_n = np.array([labels[code] for code in codes], np.uint8)
@@ -177,11 +223,9 @@ def palette_of(options: FolderOptions) -> tuple[Colour, ...]:
 
     Colours of masks that look alike, such as (0, 0, 0) and (1, 1, 1), are not used.
     """
-    chosen = distinct_colours(len(options.classes))
-    if options.classes[0] == "background":
-        chosen = ((0, 0, 0), *chosen[:-1])
+    chosen = default_palette(options.classes)
     if options.colours is not None:
-        in_masks = tuple(options.colours[name] for name in options.classes)
+        in_masks = tuple(options.colours[name][0] for name in options.classes)
         chosen = chosen if _look_alike(in_masks) else in_masks
     own = options.palette or {}
     return tuple(own.get(name, chosen[i]) for i, name in enumerate(options.classes))

@@ -15,12 +15,8 @@ from tests.data.check.folders import (
     blocks,
     looked_up,
     noise,
-    one_less,
     painted,
     several,
-    with_borders,
-    with_frame,
-    with_spot,
 )
 
 ABC, TWO, FOUR = ("wall", "door", "floor"), ("no", "yes"), ("a", "b", "c", "d")
@@ -65,6 +61,38 @@ def in_folders(folder: Folder) -> None:
         folder.add(f"{'val' if number > 3 else 'train'}/{number}", mask_hw)
 
 
+def renamed(**names: str) -> Callable[[Folder], None]:
+    """Give the folders of splits other names."""
+
+    def make(folder: Folder) -> None:
+        in_folders(folder)
+        for kind in ("images", "masks"):
+            for old, new in names.items():
+                (folder.root / kind / old).rename(folder.root / kind / new)
+
+    return make
+
+
+def only_train(folder: Folder) -> None:
+    for number, mask_hw in enumerate(several((0, 1, 2))):
+        folder.add(f"train/{number}", mask_hw)
+
+
+def split_first(folder: Folder) -> None:
+    in_folders(folder)
+    for kind in ("images", "masks"):
+        for split in ("train", "val"):
+            (folder.root / split).mkdir(exist_ok=True)
+            (folder.root / kind / split).rename(folder.root / split / kind)
+        (folder.root / kind).rmdir()
+
+
+def beside(folder: Folder) -> None:
+    with_suffix(folder)
+    for path in list(folder.root.glob("*/*.png")):
+        path.rename(folder.root / path.name)
+
+
 def with_lists(folder: Folder) -> None:
     masks(0, 1, 2)(folder)
     folder.write("train.txt", "a\nb\nc\nd\n")
@@ -101,67 +129,6 @@ def with_test(folder: Folder) -> None:
     in_folders(folder)
     (folder.root / "images/test").mkdir()
     Image.fromarray(noise("new")).save(folder.root / "images/test/new.png")
-
-
-def thin_first_class(*others: int) -> Callable[[Folder], None]:
-    """Draw class 0 as a crack through the middle of others."""
-
-    def make(folder: Folder) -> None:
-        for number, mask_hw in enumerate(several(others)):
-            cracked_hw = mask_hw.copy()
-            cracked_hw[3::8] = 0
-            folder.add(str(number), cracked_hw)
-
-    return make
-
-
-def poles(folder: Folder) -> None:
-    """Draw class 0 as a thin post between two regions. Other regions touch each other."""
-    for number, mask_hw in enumerate(several((1, 2, 3, 4, 5, 6, 7))):
-        mask_hw[:, 7:9] = 0
-        folder.add(str(number), mask_hw)
-
-
-def void_borders(folder: Folder) -> None:
-    drawn = [with_borders(mask_hw) for mask_hw in several((1, 2, 3))]
-    folder.add_all(drawn, one_less(drawn))
-
-
-def void_frame(folder: Folder) -> None:
-    drawn = [with_frame(mask_hw) for mask_hw in several((1, 2, 3))]
-    folder.add_all(drawn, one_less(drawn))
-
-
-def stray(value: int, *values: int) -> Callable[[Folder], None]:
-    def make(folder: Folder) -> None:
-        drawn = several(values)
-        truth = list(drawn)
-        drawn[2], truth[2] = with_spot(drawn[2], value), with_spot(drawn[2], IGNORE)
-        folder.add_all(drawn, truth)
-
-    return make
-
-
-def smooth(folder: Folder) -> None:
-    """Draw white on black, with grey edges."""
-    for number in range(6):
-        mask_hw = np.zeros((HEIGHT, WIDTH), np.uint8)
-        mask_hw[6:18, 8 + number : 24 + number] = 255
-        truth_hw = (mask_hw > 0).astype(np.uint8)
-        for place, grey in enumerate((70, 100, 130, 160, 185)):
-            mask_hw[6 + 2 * place, 8 + number], truth_hw[6 + 2 * place, 8 + number] = grey, IGNORE
-        folder.add(str(number), mask_hw, truth_hw)
-
-
-def rare_class_and_strays(folder: Folder) -> None:
-    """Draw much void (255), little of class 1, and a few numbers that are mistakes."""
-    for number in range(6):
-        mask_hw = np.zeros((HEIGHT, WIDTH), np.uint8)
-        mask_hw[:6], mask_hw[10, :20] = IGNORE, 1
-        truth_hw = mask_hw.copy()
-        for place, value in enumerate((90, 120, 150)):
-            mask_hw[20, place], truth_hw[20, place] = value, IGNORE
-        folder.add(str(number), mask_hw, truth_hw)
 
 
 def photographs_as_masks(folder: Folder) -> None:

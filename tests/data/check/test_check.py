@@ -193,7 +193,7 @@ def test_a_report_renders_as_rows_and_as_json(tmp_path: Path) -> None:
     assert finding["kind"] == "label-outside"
     assert finding["proposals"][1] == {
         "condition": "if 3 means void",
-        "setting": "data.options.ignore=[255, 3]",
+        "settings": ["data.options.ignore=[255, 3]"],
         "unfinished": False,
     }
     assert list(values["absent"]) == ["test"]
@@ -212,7 +212,7 @@ def test_a_setting_can_be_pasted_into_a_shell_whatever_the_class_names_are(tmp_p
     folder = Folder(tmp_path)
     folder.add_all(several((0, 1, 2)))
     report = folder.check({"classes": ["driver's cab", 'say "x"']})
-    line = str(report.findings[0].proposals[0])
+    (line,) = report.findings[0].proposals[0].lines()
     words = shlex.split(line[line.index("--set") :])
     assert json.loads(words[1].partition("=")[2]) == ["driver's cab", 'say "x"', "class 2"]
 

@@ -117,6 +117,16 @@ def test_a_cut_off_jpeg_is_noticed_even_where_opencv_accepts_it(
         read_image(path)
 
 
+def test_a_photograph_of_a_phone_names_the_package_that_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reconet.data.images.read.optional_formats", dict)
+    path = tmp_path / "photo.heic"
+    path.write_bytes(b"\0\0\0\x18ftypheic" + bytes(64))
+    with pytest.raises(DataError, match=r"it is HEIF, .* \(pip install pillow-heif\)"):
+        read_image(path)
+
+
 def test_files_that_are_no_images_are_named_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "text.jpg").write_text("<html>not found</html>")
     (tmp_path / "empty.jpg").touch()

@@ -6,35 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from numpy.typing import NDArray
 from PIL import Image
 
 from reconet.data import complete_recipe, open_dataset
-from reconet.data.dataset import Dataset, FileDataset, left_out_note
-from reconet.data.sets.folder import images_of
+from reconet.data.dataset import FileDataset, left_out_note
 from reconet.errors import DataError, ReconetError
 from reconet.recipes import find_recipe, override
+from tests.data.sets.helpers import CLASSES, LABEL, names_of, opened, write_flat
 from tests.data.trees import HEIGHT, WIDTH, save_jpeg, save_list, save_png
-
-CLASSES = ["road", "grass", "sky"]
-LABEL = np.zeros((HEIGHT, WIDTH), np.uint8)
-LABEL[:, 10:20], LABEL[:, 20:30], LABEL[:, 30:40] = 1, 2, 255
-
-
-def write_flat(root: Path, names: list[str], label_hw: NDArray[np.uint8] = LABEL) -> None:
-    for name in names:
-        save_jpeg(root / f"images/{name}.jpg")
-        save_png(root / f"masks/{name}.png", label_hw)
-
-
-def opened(root: Path, split: str = "train", **options: Any) -> Dataset:
-    return open_dataset("folder", split, root, {"classes": CLASSES} | options)
-
-
-def names_of(dataset: Dataset) -> list[str]:
-    return [dataset.name(index) for index in range(len(dataset))]
 
 
 def test_two_folders_are_enough(tmp_path: Path) -> None:
@@ -45,21 +24,6 @@ def test_two_folders_are_enough(tmp_path: Path) -> None:
     assert train.info.classes == tuple(CLASSES)
     np.testing.assert_array_equal(train[0].label_hw, LABEL)
     assert len(opened(tmp_path, "val", val_fraction=0.5)) == 10
-
-
-@given(
-    names=st.lists(st.text(min_size=1), min_size=2, max_size=30, unique=True),
-    fraction=st.floats(0.01, 0.99),
-)
-def test_a_fraction_splits_into_two_parts_of_which_none_is_empty(
-    names: list[str], fraction: float
-) -> None:
-    train, val = (images_of(split, names, fraction) for split in ("train", "val"))
-    assert train
-    assert val
-    assert sorted(train + val) == sorted(names)
-    again = images_of("val", names[::-1], fraction)
-    assert sorted(again) == sorted(val), "the order of the images must not matter"
 
 
 def test_lists_choose_the_images(tmp_path: Path) -> None:
@@ -203,6 +167,23 @@ def test_what_does_not_pair_is_named(tmp_path: Path) -> None:
         ({"ignore": 0}, "ignore has 0, which is also the number of 'road'"),
         ({"colours": {"road": [0, 0, 0]}}, "colours lacks grass, sky"),
         ({"colours": {"road": [0, 0, 300]}}, "data.options.colours.road"),
+        (
+            {"colours": {"road": [0, 0, 0], "grass": [[1, 1, 1], [0, 0, 0]], "sky": [2, 2, 2]}},
+            "colours has [0, 0, 0] twice",
+        ),
+        (
+            {"label_map": {"0": "road", "9": "grass"}, "ignore": [9]},
+            "ignore says that 9 is void, and label_map that it is 'grass'",
+        ),
+        ({"images": "{split}/images"}, "if images or masks has {split}, both do"),
+        (
+            {
+                "images": "{split}/i",
+                "masks": "{split}/m",
+                "splits": {"train": "a.txt", "val": "b.txt"},
+            },
+            "splits names folders, not lists",
+        ),
         ({"mask": "x"}, "unknown option data.options 'mask'. Did you mean 'masks'"),
     ],
 )
@@ -245,15 +226,30 @@ def test_files_of_other_programs_name_the_classes(tmp_path: Path) -> None:
     assert dataset[0].label_hw[0, [0, 6, 20]].tolist() == [255, 0, 1]
     assert opened(tmp_path).info.classes == tuple(CLASSES), "options come first"
     (tmp_path / "labelmap.txt").write_text("road=9,8,7")
-    with pytest.raises(DataError, match="expected name:red,green,blue::, got 'road=9,8,7'"):
-        open_dataset("folder", "train", tmp_path)
+    for text, message in {
+        "road=9,8,7": "expected lines such as road:128,64,128:: .* got 'road=9,8,7'",
+        "road:9,8,700::": "blue are 0 to 255, got 'road:9,8,700::'",
+        "road:9,8,7::\nsky:9,8,7::": "the colour of 'sky:9,8,7::' more than once",
+        "void:0,0,0::": "names no class",
+    }.items():
+        (tmp_path / "labelmap.txt").write_text(text)
+        with pytest.raises(DataError, match=message):
+            open_dataset("folder", "train", tmp_path)
 
 
 def test_a_recipe_keeps_the_classes_that_its_root_tells(tmp_path: Path) -> None:
     (tmp_path / "classes.txt").write_text("road\ngrass\n")
     recipe = override(find_recipe("folder/frozen"), "data.root", str(tmp_path))
-    assert complete_recipe(recipe).data.options == {"classes": ["road", "grass"]}
+    assert complete_recipe(recipe).data.options["classes"] == ["road", "grass"]
     assert complete_recipe(find_recipe("scenes/tiny")) == find_recipe("scenes/tiny")
+
+
+def test_a_recipe_keeps_its_root_whatever_the_working_directory_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recipe = override(find_recipe("voc12/reconet_r50"), "data.root", "mine")
+    assert complete_recipe(recipe).data.root == tmp_path / "mine"
 
 
 def test_classes_are_drawn_in_colours_that_differ_or_in_own_ones(tmp_path: Path) -> None:
@@ -294,5 +290,7 @@ def test_a_label_map_takes_ranges(tmp_path: Path) -> None:
 
 
 def test_the_class_names_must_be_given(tmp_path: Path) -> None:
-    with pytest.raises(ReconetError, match=r"data\.options\.classes: field required"):
+    with pytest.raises(
+        ReconetError, match=r'field required. For example: data.options.classes=\["road", "grass"\]'
+    ):
         open_dataset("folder", "train", tmp_path)
