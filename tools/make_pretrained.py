@@ -16,7 +16,7 @@ from typing import Any
 from torch import Tensor
 
 from reconet.cli.output import show_progress
-from reconet.engine import read_log
+from reconet.engine import read_log, read_starts
 from reconet.evaluation import Evaluation, evaluate
 from reconet.export.model_card import default_title, model_card
 from reconet.inference.by_name import PRETRAINED
@@ -25,7 +25,7 @@ from reconet.recipes import Recipe, apply_overrides
 from reconet.recipes.storage import read_recipe, without_paths
 from reconet.system.files import readable_bytes, write_text
 from reconet.system.progress import Progress
-from reconet.system.run_files import RECIPE, STARTS
+from reconet.system.run_files import RECIPE
 
 MULTI_SCALE = ("eval.scales=[0.75,1.0,1.25,1.5,1.75,2.0]", "eval.flip=true")
 MOST_ROWS = 25  # of a table of validations
@@ -103,7 +103,7 @@ def read_stages(run: Path) -> list[Stage]:
     stages: list[Stage] = []
     while (run / RECIPE).is_file() and len(stages) < 9:
         recipe = read_recipe(run / RECIPE)
-        stages.append(Stage(recipe=recipe, log=read_log(run), starts=read_log(run, STARTS)))
+        stages.append(Stage(recipe=recipe, log=read_log(run), starts=read_starts(run)))
         start = recipe.train.init_from
         if start is None:
             break

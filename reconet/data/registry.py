@@ -76,14 +76,22 @@ def dataset_options(name: str, root: Path, options: Mapping[str, object]) -> Set
 def complete_recipe(recipe: Recipe) -> Recipe:
     """Write what the dataset's root tells, such as class names, into the options of a recipe.
 
-    The recipe then means the same where these files are not.
+    The recipe then means the same where these files are not. The root becomes absolute, so that it
+    means the same from another working directory.
     """
-    data = recipe.data
+    data = with_absolute_root(recipe.data)
     entry = pick(DATASETS, data.name, "dataset")
-    if entry.complete is None:
-        return recipe
-    options = dict(entry.complete(dataset_root(data.name, data.root), data.options))
-    return recipe.model_copy(update={"data": data.model_copy(update={"options": options})})
+    if entry.complete is not None:
+        options = dict(entry.complete(dataset_root(data.name, data.root), data.options))
+        data = data.model_copy(update={"options": options})
+    return recipe.model_copy(update={"data": data})
+
+
+def with_absolute_root(data: Data) -> Data:
+    """Return settings whose root does not depend on the working directory."""
+    if data.root is None:
+        return data
+    return data.model_copy(update={"root": _path(data.root).absolute()})
 
 
 def open_split(data: Data, split: str, root: Path | str | None = None) -> Dataset:
@@ -121,8 +129,8 @@ def dataset_root(name: str, root: Path | str | None = None) -> Path:
     folder_name = entry.folder or name
     if not os.environ.get(ROOT_VARIABLE):
         raise AbsentError(
-            f"where is {name}? Give --root or data.root, or set {ROOT_VARIABLE} to the folder that "
-            f"holds {folder_name}."
+            f"where is {name}? Set data.root (or --root where a command has it), or "
+            f"{ROOT_VARIABLE} to the folder that holds {folder_name}."
         )
     return _path(os.environ[ROOT_VARIABLE]) / folder_name
 

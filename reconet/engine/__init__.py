@@ -21,7 +21,7 @@ from reconet.engine.check import check_recipe
 from reconet.engine.checkpoint import run_weights
 from reconet.engine.prepare import FeaturePlan, plan_features
 from reconet.engine.run import TrainingResult, run_training
-from reconet.engine.run_directory import MAY_CHANGE, lock_directory, read_log
+from reconet.engine.run_directory import MAY_CHANGE, lock_directory, read_log, read_starts
 from reconet.engine.setup import total_steps
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "lock_directory",
     "plan_features",
     "read_log",
+    "read_starts",
     "run_training",
     "run_weights",
     "total_steps",

@@ -22,7 +22,9 @@ from reconet.engine.run_directory import (
     SUMMARY,
     Log,
     OpenedRun,
+    append_forecast,
     append_start,
+    keep_changes,
     lock_directory,
     open_run,
 )
@@ -45,12 +47,11 @@ from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import Segmenter
 from reconet.models.trained import TrainedNetwork, save_trained
 from reconet.recipes.schema import Recipe
-from reconet.recipes.storage import write_recipe
 from reconet.system.allocator import keep_freed_memory
 from reconet.system.distributed import Processes, join_processes
 from reconet.system.own_code import imported_names
 from reconet.system.progress import SILENT, Progress
-from reconet.system.run_files import BEST, LAST, RECIPE
+from reconet.system.run_files import BEST, LAST
 
 SEEN_IN_TRAINING = (
     "validation images are also trained on: scores say nothing about new images, and the last "
@@ -182,10 +183,7 @@ class TrainingRun:
                 f"{self.directory} was started with {before:,} steps, and a resumed training may "
                 f"only become longer, not {self.steps:,} steps."
             )
-        if self.recipe.train == self.before.train:
-            return
-        longer = self.before.model_copy(update={"train": self.recipe.train})
-        write_recipe(longer, self.directory / RECIPE)
+        keep_changes(self.directory, self.before, self.recipe)
         if self.steps == before or self.log is None:
             return
         self.log.write(kind="extended", step=start, steps_before=before, steps=self.steps)
@@ -234,7 +232,8 @@ class TrainingRun:
         loop = train(self.state, stream, self.recipe, self.steps, self.processes, self.stop)
         with closing(loop) as steps:  # so that no exchange of gradients outlives its process group
             while (step := self._next_step(steps)) is not None:
-                forecast.advance(self.progress)
+                if self.log is not None:
+                    append_forecast(self.directory, step.done, forecast.advance(self.progress))
                 if self._finish_step(step):
                     break
 

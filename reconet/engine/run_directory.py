@@ -2,7 +2,8 @@
 
 recipe.json        the complete recipe
 log.jsonl          values of the training and of validations, one JSON object per line
-starts.jsonl       one line per start of the training: its step and its machine
+starts.jsonl       one line per start of the training: its step and its machine; another one tells
+                   how long it was expected to take
 events…            the values of log.jsonl for TensorBoard
 last.pt            the state that the training resumes from
 best.safetensors   the network with the best validation score
@@ -30,11 +31,13 @@ from reconet.system.reading import read_file
 from reconet.system.run_files import BEST, LAST, LOCK, LOG, RECIPE, SHEET, STARTS
 
 WITHOUT_LOCKS = "RECONET_WITHOUT_LOCKS"  # set to 1 where locks are not supported
-# Settings that may differ when a training resumes. They do not change its result.
-MAY_CHANGE = frozenset({"data.root", "data.workers"})
+# Settings that may differ when a training resumes. They do not change its result, but that it may
+# go on where an image cannot be read.
+MAY_CHANGE = frozenset({"data.root", "data.workers", "data.on_error"})
 # Settings that may differ if they make the training longer. The learning rate then decays anew.
 MAY_EXTEND = frozenset({"train.steps", "train.epochs", "train.patience"})
 SUMMARY = "summary"  # the kind of the first line of a log
+START, FORECAST = "start", "forecast"  # kinds of lines about starts
 
 
 class OpenedRun(NamedTuple):
@@ -98,16 +101,24 @@ def open_run(directory: Path, recipe: Recipe, *, resume: bool) -> OpenedRun:
     elif path.exists():
         if not resume:
             raise TrainingError(
-                f"{directory} already holds a run; add --resume to resume it, "
-                "or name another --out."
+                f"{directory} already holds a run; resume it (--resume, in Python resume=True), "
+                "or name another directory (--out)."
             )
         before = read_recipe(path)
         _check_same_recipe(before, recipe, directory)
     elif any(entry.name != LOCK for entry in directory.iterdir()):
-        raise TrainingError(f"{directory} is not empty and holds no run; name another --out.")
+        raise TrainingError(f"{directory} is not empty and holds no run; name another directory.")
     else:
         write_recipe(recipe, path)
     return OpenedRun((directory / LAST).exists(), before)
+
+
+def keep_changes(directory: Path, before: Recipe, recipe: Recipe) -> None:
+    """Write the changes of a resumed training into its recipe, but for those of the machine."""
+    data = before.data.model_copy(update={"on_error": recipe.data.on_error})
+    changed = before.model_copy(update={"train": recipe.train, "data": data})
+    if changed != before:
+        write_recipe(changed, directory / RECIPE)
 
 
 def _check_same_recipe(old: Recipe, new: Recipe, directory: Path) -> None:
@@ -116,7 +127,7 @@ def _check_same_recipe(old: Recipe, new: Recipe, directory: Path) -> None:
         if before != now and name not in MAY_CHANGE | MAY_EXTEND:
             raise TrainingError(
                 f"{directory} was started with another recipe: {name} is {before} there and "
-                f"{now} here; name another --out, or train.init_from={directory}."
+                f"{now} here; name another directory, or train.init_from={directory}."
             )
 
 
@@ -138,8 +149,19 @@ def append_start(directory: Path, step: int, processes: Processes) -> None:
     """Record the step and the machine that a training starts on."""
     machine = dict(environment(processes.device))
     _append(
-        directory / STARTS, {"kind": "start", "step": step, "processes": processes.size, **machine}
+        directory / STARTS, {"kind": START, "step": step, "processes": processes.size, **machine}
     )
+
+
+def read_starts(directory: Path) -> list[dict[str, Any]]:
+    """Read when and on which machine a training was started."""
+    return [line for line in read_log(directory, STARTS) if line["kind"] == START]
+
+
+def append_forecast(directory: Path, step: int, values: dict[str, float]) -> None:
+    """Record how long the training was expected to take, if that was told."""
+    if values:
+        _append(directory / STARTS, {"kind": FORECAST, "step": step, **values})
 
 
 def _append(path: Path, line: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from reconet.data.dataset_file import dataset_settings
 from reconet.engine.check import check_recipe
 from reconet.engine.run import TrainingResult, run_training
 from reconet.recipes import Recipe, apply_overrides, find_recipe
@@ -13,6 +14,7 @@ def train(
     recipe: Recipe | str | Path,
     out: str | Path,
     *,
+    data: str | Path | None = None,
     settings: Iterable[str] = (),
     resume: bool = False,
     device: str = "auto",
@@ -21,9 +23,12 @@ def train(
     """Train the network of a recipe in the run directory `out`.
 
     `recipe` is a Recipe, or what `reconet train` takes: a name, a file or a run directory.
-    `settings` are those of --set, such as "optim.lr=0.02". Ctrl-C saves a checkpoint and stops.
+    `data` is a file that describes a dataset, such as mine.yaml. `settings` are those of --set,
+    such as "optim.lr=0.02". Ctrl-C saves a checkpoint and stops.
     """
     found = recipe if isinstance(recipe, Recipe) else find_recipe(str(recipe))
-    changed = apply_overrides(found, [settings] if isinstance(settings, str) else settings)
+    described = [] if data is None else dataset_settings(Path(data))
+    others = [settings] if isinstance(settings, str) else settings
+    changed = apply_overrides(found, [*described, *others])
     check_recipe(changed)
     return run_training(changed, Path(out), resume=resume, device=device, progress=progress)

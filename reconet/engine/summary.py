@@ -52,22 +52,27 @@ class Forecast:
     def __init__(self, steps: int) -> None:
         self._left, self._began, self._timed, self._told = steps, 0.0, 0, False
 
-    def advance(self, progress: Progress) -> None:
-        """Count a step, and tell the time left as soon as it can be guessed."""
+    def advance(self, progress: Progress) -> dict[str, float]:
+        """Count a step, and tell the time left as soon as it can be guessed.
+
+        Returns what was told, for the log.
+        """
         now = time.monotonic()
         self._left -= 1
         if self._told:
-            return
+            return {}
         if not self._began:
             self._began = now
-            return
+            return {}
         self._timed += 1
         seconds = now - self._began
         if self._timed < TIMED_STEPS and seconds < TIMED_SECONDS:
-            return
+            return {}
         self._told, step = True, seconds / self._timed
-        if step * self._left > WORTH_TELLING:
-            progress.note(
-                f"time: about {readable_seconds(step * self._left)} left at {step:.2g} s a step, "
-                "without validations"
-            )
+        left = step * self._left
+        if left <= WORTH_TELLING:
+            return {}
+        progress.note(
+            f"time: about {readable_seconds(left)} left at {step:.2g} s a step, without validations"
+        )
+        return {"seconds_left": round(left), "seconds_a_step": round(step, 3)}

@@ -38,6 +38,9 @@ def write_report(
         ]
         if not processes.is_first:
             return None
+        for result in results:
+            for reason in result.missing:
+                progress.note(f"{result.name}: {reason}")
         write_text(path, compose_page(results, _environment(runs, out, images, processes)))
         return path
 

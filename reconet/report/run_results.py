@@ -14,7 +14,7 @@ from pydantic_core import PydanticUndefined
 
 from reconet.data import open_split
 from reconet.data.dataset import Dataset, sample_evenly
-from reconet.engine import read_log
+from reconet.engine import read_log, read_starts
 from reconet.errors import ReconetError, TrainingError
 from reconet.evaluation import check_classes, count_model_confusion, no_labels_error
 from reconet.evaluation.benchmarks import benchmark_scores, named_scores
@@ -28,7 +28,7 @@ from reconet.report.html import Point
 from reconet.report.image_rows import ImageRow, make_image_row
 from reconet.system.distributed import Processes
 from reconet.system.progress import SILENT, Progress
-from reconet.system.run_files import BEST, RECIPE, STARTS
+from reconet.system.run_files import BEST, RECIPE
 from reconet.types import Palette
 
 
@@ -136,7 +136,7 @@ def read_run(
         log=log,
         validation=validation,
         missing=tuple(missing),
-        starts=tuple(read_log(directory, STARTS)),
+        starts=tuple(read_starts(directory)),
     )
 
 

@@ -4,10 +4,12 @@ import os
 import subprocess
 import sys
 import time
+from inspect import signature
 
 import pytest
 
-from reconet.cli.main import RENAMED_OPTIONS
+from reconet.__main__ import main as entry_point
+from reconet.cli.main import GROUPS, RENAMED_OPTIONS, VERBS
 from tests.cli.run import run
 
 
@@ -19,7 +21,7 @@ from tests.cli.run import run
         (["show", "voc12/reconet_101"], "Did you mean 'voc12/reconet_r101'?"),
         (["show", "lost.json"], "no recipe file lost.json"),
         (["show", "scenes/tiny", "--set", "optim.lrr=1"], "Did you mean 'optim.lr'?"),
-        (["show", "scenes/tiny", "--set", "optim.lr"], "--set takes key=value"),
+        (["show", "scenes/tiny", "--set", "optim.lr"], "a setting is key=value"),
         (["cost", "--set", "model.rank=0"], "model.rank"),
         (["cost", "--set", "model.options.rank=0"], "reconet.rank"),
         (["cost", "--context", "recnet"], "Did you mean 'reconet'?"),
@@ -85,6 +87,28 @@ def test_a_closed_pipe_is_no_error_and_a_full_disk_is_one_line(
     )
     assert done.returncode == code
     assert done.stderr.count("\n") == (1 if code else 0)
+
+
+def test_ctrl_c_during_imports_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupt:
+        def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+            if name == "reconet.cli":
+                raise KeyboardInterrupt
+
+    for name in [one for one in sys.modules if one.split(".")[:2] == ["reconet", "cli"]]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [Interrupt(), *sys.meta_path])
+    assert entry_point() == 130
+    assert capsys.readouterr().err == "reconet: interrupted\n"
+
+
+def test_every_verb_that_may_meet_parts_of_a_user_imports_them() -> None:
+    groups = {name: verbs for name, (_, verbs) in GROUPS.items() if name != "cache"}
+    verbs = VERBS | {f"{group} {n}": v for group, some in groups.items() for n, v in some.items()}
+    without = [name for name, verb in verbs.items() if "imports" not in signature(verb).parameters]
+    assert without == ["recipes", "zoo"]
 
 
 def test_no_verb_at_all_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:

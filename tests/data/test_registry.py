@@ -141,7 +141,7 @@ def test_the_root_comes_from_the_environment_or_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("RECONET_DATA", raising=False)
-    with pytest.raises(ReconetError, match=r"where is camvid.*--root or data.root.*RECONET_DATA"):
+    with pytest.raises(ReconetError, match=r"where is camvid.*data.root.*--root.*RECONET_DATA"):
         open_dataset("camvid", "val")
     make_tree("camvid", tmp_path / "camvid")
     monkeypatch.setenv("RECONET_DATA", str(tmp_path))

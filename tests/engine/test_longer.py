@@ -53,8 +53,8 @@ def test_the_time_left_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter(range(0, 1000, 2))
     monkeypatch.setattr("reconet.engine.summary.time.monotonic", lambda: float(next(now)))
     heard, forecast = ProgressRecorder(), Forecast(106)
-    for _ in range(20):
-        forecast.advance(heard)
+    told = [one for one in (forecast.advance(heard) for _ in range(20)) if one]
+    assert told == [{"seconds_left": 198, "seconds_a_step": 2.0}], "for the log"
     assert heard.lines == ["time: about 3 min left at 2 s a step, without validations"]
 
 
@@ -82,6 +82,12 @@ def test_a_resumed_training_may_not_become_shorter_or_change_otherwise(tmp_path:
         train(tmp_path, "train.steps=3", resume=True)
     with pytest.raises(TrainingError, match=r"optim\.lr is 0\.02 there and 0\.5 here"):
         train(tmp_path, "train.steps=6", "optim.lr=0.5", resume=True)
+
+
+def test_a_resumed_training_may_skip_broken_images_from_now_on(tmp_path: Path) -> None:
+    train(tmp_path, "train.steps=2")
+    train(tmp_path, "train.steps=2", "data.on_error=skip", resume=True)
+    assert read_recipe(tmp_path / "recipe.json").data.on_error == "skip"
 
 
 def test_a_training_ends_when_the_score_has_not_improved_for_a_while(

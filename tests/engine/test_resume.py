@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reconet.engine.run_directory import read_log
-from reconet.system.run_files import STARTS
+from reconet.engine.run_directory import read_starts
 from tests.launch import (
     assert_same_run,
     command,
@@ -48,7 +47,7 @@ def test_a_run_that_was_killed_at_random_ends_in_the_same_bits(
         kill_when(process, killed, int(step))
     run(command(killed, *more, "--resume"))
     assert_same_run(tmp_path / "straight", killed)
-    starts = read_log(killed, STARTS)
+    starts = read_starts(killed)
     assert [start["step"] for start in starts] == sorted(start["step"] for start in starts)
     assert len(starts) == 3
     assert all(start["processes"] == 1 and start["torch"] for start in starts)

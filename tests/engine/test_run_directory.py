@@ -23,7 +23,7 @@ def test_a_run_is_not_overwritten_and_another_recipe_is_refused(
     before = (tmp_path / "run" / "last.pt").read_bytes()
     code, _, err = run_main(capsys, *arguments)
     assert (code, err.count("\n")) == (2, 1)
-    assert "already holds a run; add --resume" in err
+    assert "already holds a run; resume it (--resume" in err
     code, _, err = run_main(capsys, *arguments, "--resume", "--set=optim.lr=0.5")
     assert (code, err.count("\n")) == (2, 1)
     assert "optim.lr is 0.02 there and 0.5 here" in err

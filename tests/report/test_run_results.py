@@ -12,7 +12,8 @@ from tests.report.helpers import make_run, report, small_recipe
 
 def test_what_is_missing_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     without_best = make_run(tmp_path / "a", small_recipe(), best=False)
-    code, _, _ = report(capsys, without_best)
+    code, _, err = report(capsys, without_best)
+    assert "a: there is no best.safetensors" in err, "also where nobody opens the page"
     page = Page((without_best / "report.html").read_text())
     assert code == 0
     assert "There is no best.safetensors" in page.text
