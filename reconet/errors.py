@@ -82,7 +82,11 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> RecipeError:
     ]
     hint = f" Did you mean {near[0]!r}?" if near else ""
     exist = f" Choose from: {', '.join(choices)}." if choices else " There are none."
-    own = f" A {kind} of your own needs --import (docs/python.md)." if kind in OWN_KINDS else ""
+    own = (
+        f" A {kind} of your own has to be imported first (--import, docs/python.md)."
+        if kind in OWN_KINDS
+        else ""
+    )
     return RecipeError(f"unknown {kind} {name!r}.{hint}{exist}{own}")
 
 

@@ -16,7 +16,7 @@ def test_pick_says_what_was_asked_what_is_near_and_what_exists() -> None:
         pick(TABLE, "recnet", "context")
     assert str(raised.value) == (
         "unknown context 'recnet'. Did you mean 'reconet'? Choose from: fcn, reconet. A context of "
-        "your own needs --import (docs/python.md)."
+        "your own has to be imported first (--import, docs/python.md)."
     )
 
 

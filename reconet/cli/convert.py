@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from reconet.cli.arguments import JsonOption
+from reconet.cli.arguments import ImportOption, JsonOption
 from reconet.cli.output import print_note, print_result
 from reconet.errors import RecipeError
 
@@ -35,6 +35,7 @@ def convert(
     dataset: DatasetOption = None,
     classes: ClassesOption = None,
     as_json: JsonOption = False,
+    imports: ImportOption = None,
 ) -> None:
     """Convert a network of another toolkit to one of ours.
 

@@ -1,5 +1,6 @@
 """reconet predict."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -98,7 +99,13 @@ def predict(
     if videos:
         if len(videos) < len(images):
             raise RecipeError("name images or videos, not both in one command.")
-        _predict_videos(network, videos, out, settings, device, overwrite, as_json)
+        if probabilities or not overlay:
+            name = "--probabilities" if probabilities else "--no-overlay"
+            raise RecipeError(f"{name} is not for videos: they become one video of overlays.")
+        budget = parse_amount(memory, "--memory", LEAST_MEMORY)
+        _predict_videos(
+            network, videos, out, settings, budget, device, precision, overwrite, as_json
+        )
         return
     from reconet.cli.tables.predict import prediction_tables
     from reconet.inference import predict_folder
@@ -154,7 +161,9 @@ def _predict_videos(
     videos: list[str],
     out: Path | None,
     settings: list[str],
+    budget: int,
     device: str,
+    precision: str,
     overwrite: bool,
     as_json: bool,
 ) -> None:
@@ -167,9 +176,10 @@ def _predict_videos(
 
     with show_progress("predict") as progress:
         network = find_network(source, progress=progress)
-        predictor = Predictor.from_run(network.path, device=device)
+        predictor = Predictor.from_run(network.path, device=device, precision=precision)
         recipe = apply_overrides(predictor.network.info.recipe, settings)
-        predictor.protocol = Protocol.of(recipe.eval, recipe.data)
+        protocol = Protocol.of(recipe.eval, recipe.data)
+        predictor.protocol = replace(protocol, budget_bytes=budget)
         folder = out or default_out(network)
         results = [
             predict_video(predictor, one, folder, overwrite=overwrite, progress=progress)

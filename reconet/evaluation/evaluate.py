@@ -9,7 +9,8 @@ from torch import Tensor
 
 from reconet.data import open_split
 from reconet.data.dataset import Dataset, has_labels, left_out_note
-from reconet.errors import DataError
+from reconet.data.dataset_file import dataset_settings, is_dataset_file
+from reconet.errors import DataError, RecipeError
 from reconet.evaluation.benchmarks import benchmark_scores, named_scores, without_nan
 from reconet.evaluation.confusion import count_confusion
 from reconet.evaluation.submit import Submission, open_submission
@@ -19,7 +20,8 @@ from reconet.inference.own_network import UNKNOWN
 from reconet.inference.predictor import Predictor
 from reconet.inference.protocol import Protocol
 from reconet.models.network_info import NetworkInfo
-from reconet.recipes.schema import Data, Recipe
+from reconet.recipes import apply_overrides
+from reconet.recipes.schema import Data, Recipe, Train
 from reconet.system.distributed import join_processes
 from reconet.system.own_code import explain_missing_import
 from reconet.system.progress import SILENT, Progress
@@ -50,6 +52,7 @@ def evaluate(
     source: str | Path | Predictor,
     dataset: Dataset | None = None,
     *,
+    data: str | Path | Data | None = None,
     split: str | None = None,
     root: Path | None = None,
     device: str = "auto",
@@ -61,9 +64,12 @@ def evaluate(
 
     `source` is a path or name, or a Predictor with its own protocol. By default it is scored on the
     validation split of its recipe, by the protocol of the recipe, which `change` may change.
-    `dataset` is another one to score on, already open. With several processes only the first one
-    gets a result and reports progress.
+    `data` is another dataset: its name, its settings, or a file such as mine.yaml. `dataset` is
+    another one that is already open. With several processes only the first one gets a result and
+    reports progress.
     """
+    if data is not None and dataset is not None:
+        raise RecipeError("give `data` or an open `dataset`, not both.")
     with join_processes(device) as processes:
         if isinstance(source, Predictor):
             network, recipe, owner = source.network, source.network.info.recipe, "the network"
@@ -73,11 +79,11 @@ def evaluate(
             network, owner = open_network(found.path, processes.device), str(found)
             recipe = change(network.info.recipe)
             protocol = Protocol.of(recipe.eval, recipe.data)
-        data, given = recipe.data, dataset is not None
+        settings, given = _settings_of(data, recipe.data), dataset is not None
         if dataset is None:
-            dataset = _open_own(data, split, root, network.info, owner)
+            dataset = _open_own(settings, split, root, network.info, owner)
         check_classes(network.info.classes, dataset, owner)
-        submission = _open_submission(dataset, data.name, submit)
+        submission = _open_submission(dataset, settings.name, submit)
         progress = progress if processes.is_first else SILENT
         if note := left_out_note(dataset):
             progress.note(note)
@@ -88,7 +94,7 @@ def evaluate(
             dataset,
             processes,
             protocol=protocol,
-            workers=data.workers,
+            workers=settings.workers,
             on_prediction=submission.put if submission else None,
             progress=progress,
         ).count_kk
@@ -99,8 +105,20 @@ def evaluate(
             submitted = str(submission.finish([dataset.name(i) for i in range(len(dataset))]))
         result = _summarise(network, dataset, protocol, count_kk, submitted)
         # A score of other images than the training's stands alone.
-        is_own = root is None and not given and data == network.info.recipe.data
+        is_own = root is None and not given and settings == network.info.recipe.data
         return result if is_own else replace(result, in_training=None)
+
+
+def _settings_of(data: str | Path | Data | None, own: Data) -> Data:
+    """Return the settings of a dataset that is given as `evaluate` takes it, or the own ones."""
+    if data is None or isinstance(data, Data):
+        return data or own
+    base = Recipe(data=own, train=Train(steps=1))
+    if is_dataset_file(str(data)):
+        return apply_overrides(base, dataset_settings(Path(data))).data
+    if data == own.name:
+        return own
+    return own.model_copy(update={"name": str(data), "root": None, "options": {}})
 
 
 def _open_own(
@@ -109,7 +127,8 @@ def _open_own(
     """Open the dataset that a network says it was trained on."""
     if data.name == UNKNOWN:
         raise DataError(
-            f"{owner} does not say which dataset to score it on; pass data=... to reconet.save."
+            f"{owner} does not say which dataset to score it on; name one (--data, in Python "
+            "data=...), or pass data=... to reconet.save."
         )
     with explain_missing_import(info.imports, owner):
         return open_split(data, split or data.val_split, root)

@@ -59,7 +59,7 @@ def open_network(source: Path, device: torch.device, precision: str | None = Non
         raise unknown("precision", precision, (AUTO, *PRECISIONS))
     on_cpu = device.type == "cpu"
     if precision == "bf16" and on_cpu and not make_bf16_safe():
-        raise RecipeError("this CPU cannot compute in bf16; use --precision fp32 or auto.")
+        raise RecipeError("this CPU cannot compute in bf16; use the precision fp32 or auto.")
     with ThreadPoolExecutor(1) as background:  # another process tries bf16 while we read the file
         if precision == AUTO and on_cpu:
             background.submit(bf16_works)  # its result is cached
@@ -67,7 +67,7 @@ def open_network(source: Path, device: torch.device, precision: str | None = Non
     if network.model is None:
         if precision != AUTO:
             raise RecipeError(
-                f"{source} is exported and keeps its precision; use --precision auto."
+                f"{source} is exported and keeps its precision; use the precision auto."
             )
         return network
     if precision == "bf16":

@@ -8,7 +8,8 @@ import torch
 from pydantic import JsonValue
 from torch import nn
 
-from reconet.data.classes import colour_map
+from reconet.data.classes import default_palette
+from reconet.data.registry import with_absolute_root
 from reconet.errors import CheckpointError, RecipeError
 from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import Segmenter, build_model, wrap_module
@@ -83,7 +84,7 @@ def describe_model(
     names = tuple(classes)
     if not names or isinstance(classes, str):
         raise RecipeError('classes are a list of names, such as ["road", "roof"].')
-    colours = tuple(palette) if palette is not None else colour_map(len(names))
+    colours = tuple(palette) if palette is not None else default_palette(names)
     if len(colours) != len(names):
         raise RecipeError(f"{len(colours)} colours for {len(names)} classes.")
     segmenter = model if isinstance(model, Segmenter) else wrap_module(model, len(names), mean, std)
@@ -114,6 +115,7 @@ def _derive_recipe(
         size = {"crop": crop, "base_size": max(crop)}
     if not isinstance(data, Data):
         data = Data.model_validate({"name": data or UNKNOWN, **size})
+    data = with_absolute_root(data)
     whole = Eval(mode="whole", relative_to="original")
     return Recipe(data=data, model=settings, train=Train(steps=1), eval=whole)
 

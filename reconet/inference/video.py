@@ -49,7 +49,7 @@ def predict_video(
     name = source.replace(":", "-") if source.startswith(CAMERA) else Path(source).stem
     path, done = folder / f"{name}.overlay.mp4", 0
     if path.exists() and not overwrite:
-        raise OutputError(f"{path} is there already; pass --overwrite to replace it.")
+        raise OutputError(f"{path} is there already; --overwrite (overwrite=True) replaces it.")
     with _open(source) as capture:
         count = int(capture.get(cv2.CAP_PROP_FRAME_COUNT))
         rate = capture.get(cv2.CAP_PROP_FPS)

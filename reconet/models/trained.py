@@ -5,7 +5,7 @@ Files may come from strangers. No code in them is run.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import get_ident
@@ -28,6 +28,7 @@ from reconet.system.tensor_files import tensor_bytes
 
 # Modules with a row for each class, by the beginnings of their names.
 CLASSIFIERS = ("classify", "presence")
+MOST_RUNS = 6  # that a message lists
 AUXILIARY = "aux."  # beginning of the names of the auxiliary head, which only a training uses
 COMPACT, COMPACT_FORMAT = "compact", "1"  # metadata of a compact file
 IN_PYTHON = (
@@ -108,8 +109,21 @@ def find_weights(source: Path) -> Path:
     if path.suffix != ".safetensors":
         raise CheckpointError(f"{source} is not a trained network: {_instead(source)}.")
     if not path.is_file():
-        raise CheckpointError(f"no trained network at {path}; a run writes it at its validations.")
+        raise CheckpointError(
+            f"no trained network at {path}; a run writes it at its validations.{_runs_in(source)}"
+        )
     return path
+
+
+def _runs_in(folder: Path) -> str:
+    """List the runs of a folder of runs, for a message."""
+    with suppress(OSError):
+        runs = sorted(path.parent.name for path in folder.glob(f"*/{BEST}"))
+        if runs:
+            more = f", and {len(runs) - MOST_RUNS} more" if len(runs) > MOST_RUNS else ""
+            named = ", ".join(str(folder / name) for name in runs[:MOST_RUNS])
+            return f" The folder holds runs; name one of them: {named}{more}."
+    return ""
 
 
 def _instead(source: Path) -> str:

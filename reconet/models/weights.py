@@ -20,7 +20,10 @@ from reconet.models.hub import download
 from reconet.system.readable import counted
 from reconet.system.reading import WEIGHTS_BYTES, check_file
 
-INSTEAD = "set model.weights to a .safetensors or .pth file"
+INSTEAD = (
+    "set model.weights to a .safetensors or .pth file, or model.weights=null to begin with random "
+    "weights, which needs many more images"
+)
 # What weights="imagenet" means. timm's "s" networks have the deep stem; "tv" are torchvision's.
 IMAGENET = {
     ("resnet50", "deep"): "timm/resnet50s.gluon_in1k",

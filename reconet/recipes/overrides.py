@@ -26,7 +26,7 @@ def apply_overrides(recipe: Recipe, settings: Iterable[str]) -> Recipe:
     for setting in settings:
         key, equals, text = setting.partition("=")
         if not equals:
-            raise RecipeError(f"--set takes key=value, got {setting!r}; try --set optim.lr=0.02.")
+            raise RecipeError(f"a setting is key=value, such as optim.lr=0.02, got {setting!r}.")
         recipe = override(recipe, key.strip(), text.strip())
     return recipe
 
@@ -43,7 +43,7 @@ def override(recipe: Recipe, key: str, text: str) -> Recipe:
         node[_CLEARS[key]] = None
     errors: list[ValidationError] = []
     broken = _broken_json(key, text)
-    if broken is not None and ".options." in key:  # options may be of any type, here too a text
+    if broken is not None and ".options" in key:  # options may be of any type, here too a text
         raise broken
     for reading in _readings(text):
         node[name] = reading
@@ -83,7 +83,9 @@ def _broken_json(key: str, text: str) -> RecipeError | None:
     if not text.startswith(("[", "{")):
         return None
     try:
-        json.loads(text)
+        json.loads(text, object_pairs_hook=_without_repeats)
+    except RecipeError as error:
+        return RecipeError(f"{key}: {error}")
     except ValueError as error:
         reason = str(error).split(":")[0]
         place = f" at column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
@@ -95,6 +97,15 @@ def _broken_json(key: str, text: str) -> RecipeError | None:
     except RecursionError:
         pass
     return None
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a name that is there twice: JSON would take the last one, and say nothing."""
+    names = [name for name, _ in pairs]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise RecipeError(f"{twice[0]!r} is there more than once.")
+    return dict(pairs)
 
 
 def _readings(text: str) -> list[object]:

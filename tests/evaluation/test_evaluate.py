@@ -12,13 +12,14 @@ from sklearn.metrics import confusion_matrix
 from reconet.cli import main
 from reconet.data import DATASETS, open_dataset
 from reconet.data.images.read import read_mask
+from reconet.errors import DataError, RecipeError
 from reconet.evaluation import evaluate
 from reconet.inference.predictor import Predictor
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import predict_labels
 from reconet.models.trained import load_trained, save_trained
 from reconet.recipes.overrides import apply_overrides
-from reconet.recipes.schema import Recipe
+from reconet.recipes.schema import Data, Recipe
 from reconet.types import IGNORE
 from tests.data.trees import make_tree
 from tests.factories import ProgressRecorder, tiny_network, tiny_recipe
@@ -222,3 +223,19 @@ def test_a_predictor_is_scored_by_its_own_protocol_on_a_dataset_that_is_open(run
     result = evaluate(segment, dataset, device="cpu")
     assert result is not None
     assert (result.images, result.protocol) == (2, str(segment.protocol))
+
+
+def test_a_predictor_is_scored_on_data_that_is_named_or_described(
+    run: Path, tmp_path: Path
+) -> None:
+    segment = Predictor.from_run(run, device="cpu", precision="fp32")
+    small = Data(name="scenes", options={"size": [48, 64], "val": 2})
+    for data in (small, "scenes"):
+        result = evaluate(segment, data=data, device="cpu")
+        assert result is not None
+        assert result.dataset == "scenes"
+    (tmp_path / "mine.yaml").write_text("classes: [a, b]")
+    with pytest.raises(DataError, match="does not look like your own images"):
+        evaluate(segment, data=tmp_path / "mine.yaml", device="cpu")
+    with pytest.raises(RecipeError, match="not both"):
+        evaluate(segment, open_dataset("scenes", "val"), data=small, device="cpu")

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from reconet.data.classes import distinct_colours
 from reconet.errors import CheckpointError, DataError, RecipeError
 from reconet.inference.own_network import save
 from reconet.inference.predictor import Predictor
@@ -58,6 +59,25 @@ def test_mean_and_std_are_applied_and_kept_in_the_file(tmp_path: Path) -> None:
     path = save(Threshold(2), classes=CLASSES, path=tmp_path / "net.safetensors", **normalised)
     opened = Predictor.from_run(path, device="cpu", precision="fp32")
     np.testing.assert_array_equal(opened(image_hwc).label_hw, bright_hw)
+
+
+def test_without_colours_classes_get_ones_that_can_be_told_apart() -> None:
+    names = [str(number) for number in range(10)]
+    palette = Predictor(tiny_model(num_classes=10), classes=names).network.info.palette
+    assert palette == distinct_colours(10)
+    names[0] = "background"
+    palette = Predictor(tiny_model(num_classes=10), classes=names).network.info.palette
+    assert palette[0] == (0, 0, 0)
+
+
+def test_a_file_keeps_the_root_of_its_data_whatever_the_working_directory_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(MODULES, "threshold", Threshold)
+    data = Data(name="voc12", root=Path("mine"))
+    save(Threshold(2), classes=CLASSES, path="a.safetensors", data=data)
+    assert load_trained(Path("a.safetensors")).info.recipe.data.root == tmp_path / "mine"
 
 
 def test_training_on_does_not_change_a_predictor() -> None:

@@ -33,7 +33,13 @@ def test_every_frame_is_segmented_into_one_video(
     assert [frame.shape for frame in read_video(path)] == [(48, 64, 3)] * 3
     code, _, err = run_main(capsys, *arguments, "--device=cpu")
     assert code == 2
-    assert "is there already; pass --overwrite" in err
+    assert "is there already; --overwrite" in err
+    for option in ("--probabilities", "--no-overlay"):
+        code, _, err = run_main(capsys, *arguments, option)
+        assert code == 2
+        assert f"{option} is not for videos" in err
+    code, _, err = run_main(capsys, *arguments, "--memory=1kB")
+    assert "--memory must be at least" in err
     code, _, err = run_main(capsys, *arguments, str(tmp_path / "photo.jpg"))
     assert "name images or videos, not both" in err
 

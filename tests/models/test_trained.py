@@ -52,5 +52,10 @@ def test_equal_networks_give_equal_files(
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"at .*none: it does not exist"):
         find_weights(tmp_path / "none")
-    with pytest.raises(CheckpointError, match="a run writes it at its validations"):
+    with pytest.raises(CheckpointError, match=r"at its validations\.$"):
+        find_weights(tmp_path)
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "best.safetensors").touch()
+    with pytest.raises(CheckpointError, match=rf"holds runs; .*{tmp_path}/a, {tmp_path}/b\.$"):
         find_weights(tmp_path)

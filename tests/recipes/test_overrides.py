@@ -77,7 +77,7 @@ def test_override_explains_a_bad_setting_in_one_line(key: str, text: str, messag
 
 
 def test_a_setting_without_a_value_shows_the_form() -> None:
-    with pytest.raises(RecipeError, match=r"--set takes key=value, got 'optim\.lr'"):
+    with pytest.raises(RecipeError, match=r"a setting is key=value, .*got 'optim\.lr'"):
         apply_overrides(RECIPE, ["optim.lr"])
 
 
@@ -130,6 +130,11 @@ def test_steps_and_epochs_together_are_refused() -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
+        (
+            'data.options.colours={"a": [0, 0, 0], "a": [1, 1, 1]}',
+            "data.options.colours: 'a' is there more than once",
+        ),
+        ('data.options={"a": {"b": 0, "b": 1}}', "data.options: 'b' is there more than once"),
         (
             "data.options.classes=[road,roof]",
             r"no JSON: expecting value at column 2 of \[road,roof\]\. Texts need double quotes.*"

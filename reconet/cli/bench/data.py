@@ -2,11 +2,13 @@
 
 from dataclasses import asdict
 
-from reconet.cli.arguments import JsonOption, RoundsOption
+from reconet.cli.arguments import ImportOption, JsonOption, RoundsOption
 from reconet.cli.output import print_result, show_progress
 
 
-def data(rounds: RoundsOption = 5, as_json: JsonOption = False) -> None:
+def data(
+    rounds: RoundsOption = 5, as_json: JsonOption = False, imports: ImportOption = None
+) -> None:
     """Compare the training pipeline with decoding alone and Pillow.
 
     It reads generated 500 x 375 images with masks, crop 512, in 1 and 2 worker processes.

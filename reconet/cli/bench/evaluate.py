@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from reconet.cli.arguments import BackboneOption, JsonOption, RoundsOption
+from reconet.cli.arguments import BackboneOption, ImportOption, JsonOption, RoundsOption
 from reconet.cli.output import print_result, show_progress
 
 CropOption = Annotated[
@@ -18,6 +18,7 @@ def evaluate(
     crop: CropOption = 160,
     rounds: RoundsOption = 3,
     as_json: JsonOption = False,
+    imports: ImportOption = None,
 ) -> None:
     """Compare multi-scale evaluation with a plain loop over windows.
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from reconet.cli.arguments import BackboneOption, DeviceOption, JsonOption
+from reconet.cli.arguments import BackboneOption, DeviceOption, ImportOption, JsonOption
 from reconet.cli.output import print_result, show_progress
 from reconet.system.readable import counted
 
@@ -34,6 +34,7 @@ def train(
     frozen: FrozenOption = False,
     device: DeviceOption = "auto",
     as_json: JsonOption = False,
+    imports: ImportOption = None,
 ) -> None:
     """Compare training steps in fp32 with other ways, or with a cache.
 
