@@ -22,7 +22,6 @@ from reconet.engine.run_directory import (
     SUMMARY,
     Log,
     OpenedRun,
-    append_forecast,
     append_start,
     keep_changes,
     lock_directory,
@@ -233,7 +232,7 @@ class TrainingRun:
         with closing(loop) as steps:  # so that no exchange of gradients outlives its process group
             while (step := self._next_step(steps)) is not None:
                 if self.log is not None:
-                    append_forecast(self.directory, step.done, forecast.advance(self.progress))
+                    self.log.expect(step.done, forecast.advance(self.progress))
                 if self._finish_step(step):
                     break
 

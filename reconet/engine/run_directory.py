@@ -144,6 +144,11 @@ class Log:
         """Append one line."""
         _append(self._path, values)
 
+    def expect(self, step: int, values: dict[str, float]) -> None:
+        """Record how long the training was expected to take, if that was told."""
+        if values:
+            _append(self._path.with_name(STARTS), {"kind": FORECAST, "step": step, **values})
+
 
 def append_start(directory: Path, step: int, processes: Processes) -> None:
     """Record the step and the machine that a training starts on."""
@@ -156,12 +161,6 @@ def append_start(directory: Path, step: int, processes: Processes) -> None:
 def read_starts(directory: Path) -> list[dict[str, Any]]:
     """Read when and on which machine a training was started."""
     return [line for line in read_log(directory, STARTS) if line["kind"] == START]
-
-
-def append_forecast(directory: Path, step: int, values: dict[str, float]) -> None:
-    """Record how long the training was expected to take, if that was told."""
-    if values:
-        _append(directory / STARTS, {"kind": FORECAST, "step": step, **values})
 
 
 def _append(path: Path, line: dict[str, Any]) -> None:

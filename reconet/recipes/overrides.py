@@ -80,7 +80,7 @@ def _check_known(recipe: Recipe, key: str) -> None:
 
 def _broken_json(key: str, text: str) -> RecipeError | None:
     """Return the error for a text that looks like a list or a table in JSON, but is none."""
-    if not text.startswith(("[", "{")):
+    if not text.startswith(("[", "{")) or text.startswith("{split}"):  # as in {split}/images
         return None
     try:
         json.loads(text, object_pairs_hook=_without_repeats)

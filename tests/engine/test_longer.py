@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 import torch
 
-from reconet.engine import read_log, run_training
+from reconet.engine import read_log, read_starts, run_training
 from reconet.engine import run as engine_run
+from reconet.engine.run_directory import Log
 from reconet.engine.start import train as start_training
 from reconet.engine.summary import Forecast
 from reconet.engine.validate import Validation
 from reconet.errors import TrainingError
 from reconet.recipes import read_recipe
+from reconet.system.run_files import STARTS
 from tests.factories import ProgressRecorder, tiny_recipe
 from tests.launch import assert_same, last, weights
 
@@ -56,6 +58,14 @@ def test_the_time_left_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     told = [one for one in (forecast.advance(heard) for _ in range(20)) if one]
     assert told == [{"seconds_left": 198, "seconds_a_step": 2.0}], "for the log"
     assert heard.lines == ["time: about 3 min left at 2 s a step, without validations"]
+
+
+def test_the_expected_time_is_kept_beside_the_starts(tmp_path: Path) -> None:
+    log = Log(tmp_path, 0)
+    log.expect(6, {})
+    log.expect(7, {"seconds_left": 99})
+    assert read_log(tmp_path, STARTS) == [{"kind": "forecast", "step": 7, "seconds_left": 99}]
+    assert read_starts(tmp_path) == []
 
 
 def test_a_resumed_training_may_become_longer_and_says_so(tmp_path: Path) -> None:

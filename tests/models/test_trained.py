@@ -42,7 +42,7 @@ def test_other_files_are_refused_with_what_to_name_instead(tmp_path: Path, name:
 def test_equal_networks_give_equal_files(
     tmp_path: Path, save: Callable[[Path, TrainedNetwork], None]
 ) -> None:
-    """The library orders metadata by chance: eight files would hardly ever agree."""
+    """Write eight files: the library orders metadata by chance, so they would hardly agree."""
     files = [tmp_path / f"{number}.safetensors" for number in range(8)]
     for file in files:
         save(file, tiny_network())

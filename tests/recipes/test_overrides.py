@@ -149,5 +149,10 @@ def test_broken_json_says_what_it_lacks_and_how_to_quote_it(setting: str, messag
         apply_overrides(RECIPE, [setting])
 
 
+@pytest.mark.parametrize("text", ["{split}/images", '"{split}/images"'])
+def test_a_folder_may_begin_with_the_split(text: str) -> None:
+    assert override(RECIPE, "data.options.images", text).data.options["images"] == "{split}/images"
+
+
 def test_a_path_may_begin_with_a_bracket() -> None:
     assert override(RECIPE, "data.root", "[old]/data").data.root == Path("[old]/data")

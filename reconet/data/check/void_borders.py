@@ -70,7 +70,7 @@ def _thin(value_hw: NDArray[np.bool_], widest: int) -> NDArray[np.bool_]:
     """Tell of each pixel whether it lies in no square of the value that is wider than a line."""
     square = np.ones((widest + 1, widest + 1), np.uint8)
     thick_hw = cv2.morphologyEx(value_hw.astype(np.uint8), cv2.MORPH_OPEN, square)
-    return value_hw & (thick_hw == 0)
+    return np.asarray(value_hw & (thick_hw == 0))
 
 
 def _between(

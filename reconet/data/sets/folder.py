@@ -98,7 +98,8 @@ def _from_folders(root: Path, split: str, options: FolderOptions) -> Found:
         return Found([Pair(name, found[name], None) for name in names])
     if place.folder and masks.parent.is_dir() and not masks.is_dir():
         raise DataError(f"{images} has images, but there is no folder {masks}.")
-    mask_of = _by_name(need_folder(masks, layout_hint(home)), MASKS, second_choice=JPEG)
+    hint = "" if masks.is_dir() else layout_hint(home)
+    mask_of = _by_name(need_folder(masks, hint), MASKS, second_choice=JPEG)
     if beside:
         mask_of = {n: path for n, path in mask_of.items() if n.endswith(options.mask_suffix)}
     pairs = [
@@ -137,8 +138,9 @@ def _folders(home: Path, options: FolderOptions) -> list[str]:
 
 def _find_home(root: Path, options: FolderOptions) -> Path:
     """Return the folder that holds that of the images, or raise an error that knows layouts."""
+    expected = (_before_split(options.images) or ".") if root.is_dir() else options.images
     try:
-        return find_root(root, FOLDER.info.title, (_before_split(options.images) or ".",))
+        return find_root(root, FOLDER.info.title, (expected,))
     except AbsentError:
         raise
     except DataError as error:

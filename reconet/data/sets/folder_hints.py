@@ -35,7 +35,7 @@ def _by_split(root: Path) -> dict[str, str]:
     for split in SPLIT_FOLDERS:
         found = _two_folders(root / split)
         if found:
-            return {kind: f"{{split}}/{name}" for kind, name in found.items()}
+            return {kind: f'"{{split}}/{name}"' for kind, name in found.items()}
     return {}
 
 

@@ -11,7 +11,10 @@ from tests.data.sets.helpers import opened
 @pytest.mark.parametrize(
     ("files", "hint"),
     [
-        (("train/images/a.jpg", "train/masks/a.png"), "images={split}/images, masks={split}/masks"),
+        (
+            ("train/images/a.jpg", "train/masks/a.png"),
+            'images="{split}/images", masks="{split}/masks"',
+        ),
         (("JPEGImages/a.jpg", "SegmentationClass/a.png"), "masks=SegmentationClass."),
         (
             (
