@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 IGNORE = 255  # the label of void pixels; not -1: masks are 8-bit images and can hold 255
 
+MEAN_COLOUR = (124, 116, 104)  # ImageNet's mean in RGB: padding that networks see as about zero
+
 Image = NDArray[np.uint8]  # hwc, RGB
 Label = NDArray[np.uint8]  # hw
 Colour = tuple[int, int, int]

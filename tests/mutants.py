@@ -101,9 +101,24 @@ MUTATIONS = {
     ),
     "auxiliary loss not weighted": Mutation(
         "models/losses.py",
-        "total = total + aux_weight * aux",
+        "total = total + settings.aux_weight * aux",
         "total = total + aux",
         "models/test_losses.py",
+    ),
+    "regions averaged over void images too": Mutation(
+        "models/losses.py",
+        "(label_bhw != IGNORE).flatten(1).any(1).sum()",
+        "(label_bhw >= 0).flatten(1).any(1).sum()",
+        "models/test_losses.py",
+    ),
+    "smallest errors first": Mutation(
+        "models/loss_terms.py", "descending=True", "descending=False", "models/test_loss_terms.py"
+    ),
+    "erased pixels keep their labels": Mutation(
+        "data/changes.py",
+        "label_hw[top : top + rows, left : left + columns] = IGNORE",
+        "label_hw[top : top + rows, left : left + columns] += 0",
+        "data/test_changes.py",
     ),
     "rate decays from the end": Mutation(
         "engine/optim.py", "1.0 - step / steps", "step / steps", "engine/test_optim.py"

@@ -27,8 +27,8 @@ from reconet.data.dataset import DatasetInfo, FileDataset, Pair
 from reconet.data.images.read import read_mask
 from reconet.data.loader import PREFETCH, Failure, batches, produce
 from reconet.data.order import BatchOrder, Slot, random_stream
-from reconet.data.transforms import MEAN_COLOUR, Augmentation
-from reconet.types import IGNORE
+from reconet.data.transforms import Augmentation
+from reconet.types import IGNORE, MEAN_COLOUR
 
 AUGMENTATION = Augmentation(crop=(512, 512), base_size=520, scale=(0.5, 2.0))
 SIZE = (375, 500)

@@ -21,7 +21,6 @@ from torch import Tensor
 from reconet.data import open_dataset
 from reconet.data.dataset import Sample
 from reconet.data.scenes.generate import CLASSES
-from reconet.data.transforms import MEAN_COLOUR
 from reconet.evaluation.metrics import confusion_matrix, scores
 from reconet.inference.network import make_forward
 from reconet.inference.protocol import Protocol, window_starts
@@ -29,6 +28,7 @@ from reconet.inference.windows import predict_labels
 from reconet.models.layers import resize
 from reconet.models.segmenter import Segmenter, create_model
 from reconet.system.timing import ratios, time_in_turns
+from reconet.types import MEAN_COLOUR
 
 SCALES = (0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
 SCENE_CLASSES = len(CLASSES)  # the classes that are ever predicted

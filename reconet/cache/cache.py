@@ -149,7 +149,7 @@ def fit_projection(
     facts = {
         "backbone": digest_of_trunk(model.backbone, None),
         "images": digest_of([source.identity(index) for index in range(len(source))]),
-        "augmentation": repr(augmentation),
+        "augmentation": augmentation.key(),
         "seed": seed,
         "components": project.out_channels,
     }

@@ -26,6 +26,14 @@ OutOption = Annotated[
 ResumeOption = Annotated[
     bool, typer.Option("--resume", help="Resume from the last checkpoint, if there is one.")
 ]
+LogOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--log",
+        metavar="NAME",
+        help="Record the run with wandb or mlflow too (docs/train.md). May be repeated.",
+    ),
+]
 
 
 def train(
@@ -35,6 +43,7 @@ def train(
     out: OutOption = None,
     resume: ResumeOption = False,
     device: DeviceOption = "auto",
+    log: LogOption = None,
     imports: ImportOption = None,
 ) -> None:
     """Train the network of a recipe.
@@ -47,16 +56,21 @@ def train(
       reconet train runs/tiny --resume
       reconet train folder/frozen --data mine.yaml --out runs/mine
       reconet train voc12/reconet_r50 --set data.root=/data/voc --out runs/voc
+      reconet train scenes/tiny --out runs/recorded --log mlflow
       torchrun --nproc-per-node 8 -m reconet train voc12/reconet_r101 --out runs/voc
     """
     directory = out or _default_directory(recipe, resume)
     resolved = resolve_recipe(recipe, settings, data_file)
-    from reconet.engine import check_recipe, run_training
+    from reconet.engine import check_logger, check_recipe, run_training
 
     check_recipe(resolved)
+    for name in log or ():
+        check_logger(name)
 
     with show_progress("train") as progress:
-        outcome = run_training(resolved, directory, resume=resume, device=device, progress=progress)
+        outcome = run_training(
+            resolved, directory, resume=resume, device=device, log=log or (), progress=progress
+        )
     stopped_early = outcome.stopped_by is not None and not outcome.finished
     if outcome.is_first:
         where = f"{outcome.directory} at step {outcome.step} of {outcome.steps}"

@@ -13,6 +13,8 @@ classes.py       class names from text, and colours for classes
 options.py       check the options of one dataset
 dataset_file.py  one file, mine.yaml, that describes your own images
 transforms.py    augment: random scale, mirror and crop
+changes.py       augment further: colours, blur, noise, turns, rotation, erasing
+class_counts.py  count the pixels of each class
 order.py         which image goes where, as a function of (seed, step)
 loader.py        batches, read and augmented by worker processes
 check/           look for mistakes in a dataset before a training does

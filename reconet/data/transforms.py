@@ -21,17 +21,19 @@ a half.
 """
 
 import math
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from reconet.data.changes import change_crop, draw_chances, size_before
 from reconet.data.dataset import Sample
-from reconet.types import IGNORE, Image, Label
+from reconet.recipes.schema import Augment, Data
+from reconet.types import IGNORE, MEAN_COLOUR, Image, Label
 
-MEAN_COLOUR = (124, 116, 104)  # ImageNet's mean in RGB: padding that the model sees as about zero
+NOTHING = Augment()
 AREA_BELOW = 0.5  # zoom
 
 
@@ -43,6 +45,23 @@ class Augmentation:
     base_size: int = 520  # length of the long side that a scale of 1 means
     scale: tuple[float, float] = (0.5, 2.0)
     flip: bool = True
+    augment: Augment = field(default=NOTHING, repr=False)  # all that changes.py does
+
+    @classmethod
+    def of(cls, data: Data) -> Self:
+        """Return how training images of a recipe are augmented."""
+        return cls(
+            crop=data.crop,
+            base_size=data.base_size,
+            scale=data.scale,
+            flip=data.flip,
+            augment=data.augment,
+        )
+
+    def key(self) -> str:
+        """Return a text for the key of a cache. Changes that are off are not in it."""
+        changes = self.augment.model_dump(exclude_defaults=True)
+        return f"{self!r} {changes}" if changes else repr(self)
 
 
 class AxisWindow(NamedTuple):
@@ -77,10 +96,30 @@ def crop_into(
 
     The rest of `crop` stays as it was.
     """
+    if augmentation.augment != NOTHING:
+        return _changed_into(crop, sample, augmentation, rng)
     window = choose_window(sample.label_hw.shape, augmentation, rng)
     height, width = window.rows.length, window.columns.length
     crop_image(sample.image_hwc, window, crop.image_hwc[:height, :width])
     crop_label(sample.label_hw, window, crop.label_hw[:height, :width])
+    return height, width
+
+
+def _changed_into(
+    crop: Sample, sample: Sample, augmentation: Augmentation, rng: np.random.Generator
+) -> tuple[int, int]:
+    """Write a random crop that is also changed in other ways, and return its size."""
+    settings, chance = augmentation.augment, draw_chances(rng)
+    before = replace(augmentation, crop=size_before(augmentation.crop, settings, chance))
+    window = choose_window(sample.label_hw.shape, before, rng)
+    size = window.rows.length, window.columns.length
+    image_hwc, label_hw = np.empty((*size, 3), np.uint8), np.empty(size, np.uint8)
+    crop_image(sample.image_hwc, window, image_hwc)
+    crop_label(sample.label_hw, window, label_hw)
+    image_hwc, label_hw = change_crop(image_hwc, label_hw, augmentation.crop, settings, chance)
+    height, width = label_hw.shape
+    crop.image_hwc[:height, :width] = image_hwc
+    crop.label_hw[:height, :width] = label_hw
     return height, width
 
 

@@ -11,14 +11,18 @@ prepare.py         the frozen part of a network, and cached features before a tr
 optim.py           optimiser, learning rate and running mean of the weights
 sync_batchnorm.py  batch norm over all processes
 checkpoint.py      last.pt, the state that a training resumes from
+balance.py         weights of classes from the training split
+extend.py          a resumed training that becomes longer
 run_directory.py   the files of a run, and a lock against two writers
-events.py          values and images for TensorBoard
+events.py          values and images for TensorBoard and other loggers
+loggers/           wandb and mlflow
 memory.py          estimate whether a step fits into memory
 stop.py            stop on a signal, between two steps
 """
 
 from reconet.engine.check import check_recipe
 from reconet.engine.checkpoint import run_weights
+from reconet.engine.loggers import check_logger
 from reconet.engine.prepare import FeaturePlan, plan_features
 from reconet.engine.run import TrainingResult, run_training
 from reconet.engine.run_directory import MAY_CHANGE, lock_directory, read_log, read_starts
@@ -28,6 +32,7 @@ __all__ = [
     "MAY_CHANGE",
     "FeaturePlan",
     "TrainingResult",
+    "check_logger",
     "check_recipe",
     "lock_directory",
     "plan_features",

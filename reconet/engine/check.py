@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from reconet.data import DATASETS, complete_recipe
 from reconet.data.options import read_options
-from reconet.engine.setup import check_views
+from reconet.engine.setup import check_loss, check_views
 from reconet.errors import DataError, RecipeError, pick, unknown
 from reconet.models.segmenter import check_model
 from reconet.recipes.schema import Recipe
@@ -14,6 +14,7 @@ def check_recipe(recipe: Recipe) -> None:
     """Raise if a name is unknown, an option is wrong, or two settings exclude each other."""
     check_model(recipe.model)
     check_views(recipe)
+    check_loss(recipe.loss)
     entry = pick(DATASETS, recipe.data.name, "dataset")
     with suppress(DataError):  # files of the root, such as classes.txt, may not be there yet
         recipe = complete_recipe(recipe)
@@ -29,5 +30,5 @@ def check_recipe(recipe: Recipe) -> None:
     elif recipe.data.options:
         raise unknown("option data.options", min(recipe.data.options), ())
     weights = recipe.loss.class_weights
-    if weights is not None and classes and len(weights) != len(classes):
+    if isinstance(weights, tuple) and classes and len(weights) != len(classes):
         raise RecipeError(f"loss.class_weights: {len(weights)} values for {len(classes)} classes.")

@@ -1,4 +1,4 @@
-"""Write the values of a training, and a few predictions, for TensorBoard."""
+"""Write the values of a training, and a few predictions, for TensorBoard and other loggers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -8,18 +8,22 @@ from typing import Any
 import numpy as np
 
 from reconet.data.dataset import Dataset
+from reconet.engine.loggers import Loggers, open_loggers
 from reconet.evaluation.prediction_sheet import predict_tiles
 from reconet.inference.protocol import Protocol
 from reconet.models.segmenter import Segmenter
+from reconet.recipes.schema import Recipe
+from reconet.system.progress import Progress
 
 IMAGES, SIDE = 4, 256  # drawn at each validation
+NOBODY = Loggers({})
 
 
 class Events:
     """The event file of a run. Processes that do not write have one without a writer."""
 
-    def __init__(self, writer: Any = None) -> None:
-        self._writer = writer
+    def __init__(self, writer: Any = None, loggers: Loggers = NOBODY) -> None:
+        self._writer, self._loggers = writer, loggers
 
     def add_values(self, group: str, step: int, values: Mapping[str, object]) -> None:
         """Add all values that are numbers."""
@@ -28,6 +32,7 @@ class Events:
         for name, value in values.items():
             if isinstance(value, float):
                 self._writer.add_scalar(f"{group}/{name}", value, step)
+        self._loggers.add_values(group, step, values)
 
     def add_predictions(
         self, step: int, model: Segmenter, dataset: Dataset, protocol: Protocol
@@ -39,22 +44,28 @@ class Events:
         for number, tile in enumerate(
             predict_tiles(model, dataset, protocol, palette, count=IMAGES, side=SIDE)
         ):
-            self._writer.add_image(
-                f"val/{number}", _side_by_side(tile.images), step, dataformats="HWC"
-            )
+            image_hwc = np.concatenate([np.asarray(image) for image in tile.images], axis=1)
+            self._writer.add_image(f"val/{number}", image_hwc, step, dataformats="HWC")
+            self._loggers.add_image(f"images/{number}", image_hwc, step)
 
 
 @contextmanager
-def open_events(directory: Path, step: int, *, is_first: bool) -> Iterator[Events]:
-    """Open the event file. Values after `step` are those of a part that is trained again."""
-    if not is_first:
-        yield Events()
-        return
+def open_events(
+    directory: Path,
+    step: int,
+    recipe: Recipe,
+    classes: Sequence[str],
+    log: Sequence[str],
+    progress: Progress,
+) -> Iterator[Events]:
+    """Open the event file and the loggers of a run that stands at `step`.
+
+    Values after that step are those of a part that is trained again.
+    """
     from torch.utils.tensorboard import SummaryWriter
 
-    with SummaryWriter(str(directory), purge_step=step + 1 if step else None) as writer:
-        yield Events(writer)
-
-
-def _side_by_side(images: Sequence[Any]) -> Any:
-    return np.concatenate([np.asarray(image) for image in images], axis=1)
+    with (
+        SummaryWriter(str(directory), purge_step=step + 1 if step else None) as writer,
+        open_loggers(directory, step, recipe, classes, log, progress) as loggers,
+    ):
+        yield Events(writer, loggers)

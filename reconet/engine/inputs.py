@@ -202,7 +202,7 @@ def training_request(
         facts={
             "kind": "views",
             "dataset": recipe.data.name,
-            "augmentation": repr(augmentation),
+            "augmentation": augmentation.key(),
             "seed": views.seed,
             **_option_facts(recipe),
         },

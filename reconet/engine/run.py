@@ -2,8 +2,8 @@
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,24 +12,25 @@ import torch
 
 from reconet.data import complete_recipe, open_split
 from reconet.data.dataset import left_out_note, share_images
+from reconet.engine.balance import balanced_recipe
 from reconet.engine.checkpoint import LogState, load_last, save_last
-from reconet.engine.events import open_events
+from reconet.engine.events import Events, open_events
+from reconet.engine.extend import extend_run
 from reconet.engine.inputs import open_inputs
 from reconet.engine.memory import check_resources, memory_mb
-from reconet.engine.optim import poly
 from reconet.engine.prepare import fit_trunk
 from reconet.engine.run_directory import (
     SUMMARY,
     Log,
     OpenedRun,
     append_start,
-    keep_changes,
     lock_directory,
     open_run,
 )
 from reconet.engine.setup import (
     augmentation,
     check_labels,
+    check_loss,
     check_precision,
     check_views,
     make_state,
@@ -39,7 +40,7 @@ from reconet.engine.stop import StopSwitch, stop_on_signals
 from reconet.engine.summary import Forecast, start_lines, summarise_start
 from reconet.engine.train import Step, fail_together, train
 from reconet.engine.validate import validate
-from reconet.errors import DataError, TrainingError
+from reconet.errors import DataError
 from reconet.evaluation import StoppedError, write_prediction_sheet
 from reconet.inference.protocol import Protocol
 from reconet.models.network_info import NetworkInfo
@@ -80,9 +81,13 @@ def run_training(
     *,
     resume: bool = False,
     device: str = "auto",
+    log: Sequence[str] = (),
     progress: Progress = SILENT,
 ) -> TrainingResult:
-    """Train a recipe in a run directory, from the beginning or from the last checkpoint."""
+    """Train a recipe in a run directory, from the beginning or from the last checkpoint.
+
+    `log` names loggers beside TensorBoard: "wandb", "mlflow".
+    """
     # torchrun starts all processes again if one has died. The training then resumes by itself.
     resume = resume or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
     with join_processes(device) as processes, ExitStack() as stack:
@@ -93,7 +98,7 @@ def run_training(
         processes.run_on_first(lambda: stack.enter_context(lock_directory(directory)))
         opened = processes.run_on_first(lambda: open_run(directory, recipe, resume=resume))
         progress = progress if processes.is_first else SILENT
-        return TrainingRun(recipe, directory, processes, progress, opened).run()
+        return TrainingRun(recipe, directory, processes, progress, opened, log).run()
 
 
 class TrainingRun:
@@ -106,8 +111,9 @@ class TrainingRun:
         processes: Processes,
         progress: Progress,
         opened: OpenedRun,
+        log: Sequence[str] = (),
     ) -> None:
-        self.recipe, self.directory = recipe, directory
+        self.recipe, self.directory, self.loggers = recipe, directory, log
         self.processes, self.progress = processes, progress
         self.train_set = open_split(recipe.data, recipe.data.train_split)
         self.val_set = open_split(recipe.data, recipe.data.val_split)
@@ -116,6 +122,7 @@ class TrainingRun:
         self.steps = total_steps(recipe, len(self.train_set))
         check_precision(recipe, processes)
         check_views(recipe)
+        check_loss(recipe.loss)
         torch.manual_seed(recipe.train.seed)
         torch.use_deterministic_algorithms(recipe.train.deterministic, warn_only=True)
         num_classes = len(self.train_set.info.classes)
@@ -124,6 +131,9 @@ class TrainingRun:
         )
         self.log_state = load_last(directory / LAST, self.state) if opened.resume else LogState()
         self.before = opened.before
+        self.balanced = balanced_recipe(
+            recipe, directory, self.train_set, processes, progress, resume=opened.resume
+        )
         self.inputs = open_inputs(
             recipe,
             augmentation(recipe),
@@ -142,7 +152,17 @@ class TrainingRun:
     def run(self) -> TrainingResult:
         """Train what is left to train, then draw the predictions of the best network."""
         start = self.state.step
-        self.processes.run_on_first(self._extend)
+        self.processes.run_on_first(
+            lambda: extend_run(
+                self.directory,
+                recipe=self.recipe,
+                before=self.before,
+                images=len(self.train_set),
+                start=start,
+                log=self.log,
+                progress=self.progress,
+            )
+        )
         if self.steps > total_steps(self.before, len(self.train_set)):
             self.log_state = replace(self.log_state, stale=0)  # a longer training is patient anew
         unfinished = start < self.steps or self.log_state.validated < self.steps
@@ -153,11 +173,7 @@ class TrainingRun:
                 )
             )
             self.processes.run_on_first(lambda: append_start(self.directory, start, self.processes))
-            first = self.processes.is_first
-            with (
-                stop_on_signals(self.stop),
-                open_events(self.directory, start, is_first=first) as self.events,
-            ):
+            with stop_on_signals(self.stop), self._open_events(start) as self.events:
                 self._introduce(start)
                 self.progress.start(self.steps - start, "train")
                 if not self._make_up_validation(start):
@@ -174,26 +190,11 @@ class TrainingRun:
             is_first=self.processes.is_first,
         )
 
-    def _extend(self) -> None:
-        """Take over a longer training, or refuse a shorter one."""
-        before, start = total_steps(self.before, len(self.train_set)), self.state.step
-        if self.steps < before:
-            raise TrainingError(
-                f"{self.directory} was started with {before:,} steps, and a resumed training may "
-                f"only become longer, not {self.steps:,} steps."
-            )
-        keep_changes(self.directory, self.before, self.recipe)
-        if self.steps == before or self.log is None:
-            return
-        self.log.write(kind="extended", step=start, steps_before=before, steps=self.steps)
-        old, new = (
-            poly(start, steps=steps, lr=self.recipe.optim.lr, power=self.recipe.optim.power)
-            for steps in (before, self.steps)
-        )
-        self.progress.note(
-            f"extended from {before:,} to {self.steps:,} steps: from step {start:,} on the "
-            f"learning rate follows the longer schedule ({new:.2g} instead of {old:.2g})"
-        )
+    def _open_events(self, start: int) -> AbstractContextManager[Events]:
+        if not self.processes.is_first:
+            return nullcontext(Events())
+        classes, log = self.val_set.info.classes, self.loggers
+        return open_events(self.directory, start, self.recipe, classes, log, self.progress)
 
     def _introduce(self, start: int) -> None:
         """Say what the training will do, here and in the log."""
@@ -228,7 +229,7 @@ class TrainingRun:
         self.clock, self.clock_step = time.monotonic(), start
         forecast = Forecast(self.steps - start)
         stream = fail_together(self.inputs.batches(start, self.steps), self.processes)
-        loop = train(self.state, stream, self.recipe, self.steps, self.processes, self.stop)
+        loop = train(self.state, stream, self.balanced, self.steps, self.processes, self.stop)
         with closing(loop) as steps:  # so that no exchange of gradients outlives its process group
             while (step := self._next_step(steps)) is not None:
                 if self.log is not None:

@@ -4,6 +4,8 @@ recipe.json        the complete recipe
 log.jsonl          values of the training and of validations, one JSON object per line
 starts.jsonl       one line per start of the training: its step and its machine; another one tells
                    how long it was expected to take
+class_counts.json  pixels of each class, if loss.class_weights is "balanced"
+records.json       ids of the run at wandb and mlflow, if it is recorded there
 events…            the values of log.jsonl for TensorBoard
 last.pt            the state that the training resumes from
 best.safetensors   the network with the best validation score

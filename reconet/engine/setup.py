@@ -13,9 +13,11 @@ from reconet.engine.sync_batchnorm import synchronise_batchnorm
 from reconet.engine.train import State
 from reconet.errors import DataError, RecipeError, TrainingError
 from reconet.inference import find_network
+from reconet.models.loss_terms import PIXEL_TERMS, REGION_TERMS
+from reconet.models.losses import term_weights
 from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.trained import put_weights
-from reconet.recipes.schema import Recipe
+from reconet.recipes.schema import Loss, Recipe
 from reconet.system.distributed import Processes
 from reconet.system.hardware import make_bf16_safe
 
@@ -28,8 +30,7 @@ def total_steps(recipe: Recipe, images: int) -> int:
 
 def augmentation(recipe: Recipe) -> Augmentation:
     """Return how the recipe augments its images."""
-    data = recipe.data
-    return Augmentation(crop=data.crop, base_size=data.base_size, scale=data.scale, flip=data.flip)
+    return Augmentation.of(recipe.data)
 
 
 def make_state(
@@ -76,6 +77,22 @@ def check_views(recipe: Recipe) -> None:
             f"data.views={recipe.data.views} caches features of a frozen backbone; "
             "set model.frozen=true, or data.views=null."
         )
+
+
+def check_loss(loss: Loss) -> None:
+    """Refuse a loss without terms, and settings that none of its terms uses."""
+    if term_weights(loss, PIXEL_TERMS):
+        return
+    names = ", ".join(f"loss.{name}" for name in (*PIXEL_TERMS, *REGION_TERMS))
+    if not term_weights(loss, REGION_TERMS):
+        raise RecipeError(f"the loss has no term; set one of these above 0: {names}.")
+    for name in ("ohem", "class_weights"):
+        if getattr(loss, name) is not None:
+            raise RecipeError(
+                f"loss.{name} is for losses of single pixels, and there is none; set "
+                f"{' or '.join(f'loss.{term}' for term in PIXEL_TERMS)} above 0, or "
+                f"loss.{name}=null."
+            )
 
 
 def check_precision(recipe: Recipe, processes: Processes) -> None:

@@ -18,7 +18,7 @@ from reconet.engine.optim import Ema, set_lr
 from reconet.engine.stop import StopSwitch
 from reconet.errors import DataError, RecipeError, TrainingError
 from reconet.models.features import Features, Logits
-from reconet.models.losses import segmentation_loss, valid_pixels
+from reconet.models.losses import segmentation_loss, step_counts
 from reconet.models.segmenter import Segmenter
 from reconet.recipes.schema import Recipe
 from reconet.system.distributed import Processes
@@ -131,7 +131,7 @@ def _backward(
     inputs = _map_inputs(batch.inputs, lambda x: x.to(processes.device, non_blocking=True))
     if not recipe.train.channels_last:
         inputs = _map_inputs(inputs, Tensor.contiguous)
-    pixels = processes.sum(valid_pixels(label_bhw, class_weight_k))
+    counts_2 = processes.sum(step_counts(label_bhw, class_weight_k))
     micro = recipe.train.micro_batch or len(label_bhw)
     chunks = [
         (_map_inputs(inputs, partial(_rows, first=first, count=micro)), label)
@@ -143,7 +143,7 @@ def _backward(
     state.optimizer.zero_grad()
     for number, (part_inputs, label) in enumerate(chunks, start=1):
         with _only_last_syncs(net, number == len(chunks)):
-            part = _loss(net, state.model, part_inputs, label, recipe, pixels, class_weight_k)
+            part = _loss(net, state.model, part_inputs, label, recipe, counts_2, class_weight_k)
             # DDP takes the mean over processes; the loss is a sum over them.
             state.scaler.scale(part * processes.size).backward()
             loss += part.detach()
@@ -158,7 +158,7 @@ def _loss(
     inputs: Tensor | Features,
     label_bhw: Tensor,
     recipe: Recipe,
-    pixels: Tensor,
+    counts_2: Tensor,
     class_weight_k: Tensor | None,
 ) -> Tensor:
     precision = recipe.train.precision
@@ -166,13 +166,7 @@ def _loss(
     with torch.autocast(label_bhw.device.type, DTYPES[precision], enabled=precision != "fp32"):
         logits: Logits = net(inputs, size)
     own = segmentation_loss(
-        logits,
-        label_bhw,
-        pixels=pixels,
-        aux_weight=recipe.loss.aux_weight,
-        ohem=recipe.loss.ohem,
-        ohem_min_kept=recipe.loss.ohem_min_kept,
-        class_weight_k=class_weight_k,
+        logits, label_bhw, recipe.loss, counts_2=counts_2, class_weight_k=class_weight_k
     )
     # A context's own loss is a mean over its images. Weighted so, micro-batches add up.
     return own + model.context.loss(logits.extra, label_bhw) * (len(label_bhw) / recipe.train.batch)
@@ -208,6 +202,7 @@ def _class_weights(recipe: Recipe, num_classes: int, device: torch.device) -> Te
     weights = recipe.loss.class_weights
     if weights is None:
         return None
+    assert weights != "balanced", "engine/balance.py puts numbers in its place"
     if len(weights) != num_classes:
         raise RecipeError(f"loss.class_weights: {len(weights)} values for {num_classes} classes.")
     return torch.tensor(weights, device=device)

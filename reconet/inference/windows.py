@@ -19,10 +19,9 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from reconet.data.transforms import MEAN_COLOUR
 from reconet.inference.protocol import Protocol, WindowGrid, window_grid
 from reconet.inference.resampling import Span, linear_weights, scale_part
-from reconet.types import Image
+from reconet.types import MEAN_COLOUR, Image
 
 # image_bcyx, RGB uint8 -> logits_bkij of any resolution that covers the same ground: a network, a
 # folded copy of it, or the backend of an export.

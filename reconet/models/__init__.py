@@ -9,6 +9,7 @@ layers.py         layers that several parts share
 attention.py      parts of attention that several contexts share
 features.py       the types that the parts pass to one another
 losses.py         the loss
+loss_terms.py     the terms that it may have: cross entropy, focal, dice, Lovasz
 network_info.py   NetworkInfo: recipe, classes, colours and score of a trained network
 trained.py        save and load a trained network
 compact.py        its weights in int8 and fp16, for small files

@@ -1,11 +1,14 @@
 """The loss, as a function of logits and labels, without state.
 
-Every term is a sum over pixels divided by `pixels`, the number of labelled pixels of the whole
-optimiser step. The engine counts them over all processes and micro-batches, so that one process,
-many processes and accumulation give the same gradient. A crop of void only adds zero, not NaN.
+A loss is a weighted sum of terms (loss_terms.py). Sums over pixels are divided by the number of
+labelled pixels of the whole optimiser step, sums over images by the number of its images that have
+a label. The engine counts both over all processes and micro-batches, so that one process, many
+processes and accumulation give the same gradient. A crop of void only adds zero, not NaN.
 
-Dimensions: b batch, k classes, h rows, w columns.
+Dimensions: b batch, k classes, h rows, w columns, n labelled pixels of one image.
 """
+
+from collections.abc import Iterable, Mapping
 
 import torch
 import torch.nn.functional as F
@@ -13,28 +16,48 @@ from torch import Tensor
 
 from reconet.models.features import Logits
 from reconet.models.layers import resize
+from reconet.models.loss_terms import PIXEL_TERMS, REGION_TERMS
+from reconet.recipes.schema import Loss
 from reconet.types import IGNORE
+
+DEFAULT = Loss()
 
 
 def segmentation_loss(
     logits: Logits,
     label_bhw: Tensor,
+    settings: Loss = DEFAULT,
     *,
-    pixels: Tensor | None = None,
-    aux_weight: float = 0.2,
-    ohem: float | None = None,
-    ohem_min_kept: int = 10_000,
+    counts_2: Tensor | None = None,
     class_weight_k: Tensor | None = None,
 ) -> Tensor:
-    """Compute main + aux_weight * aux. Without `pixels`, those of this batch count."""
-    if pixels is None:
-        pixels = valid_pixels(label_bhw, class_weight_k)
-    weight_bhw = _pixel_weight(logits.main_bkhw, label_bhw, ohem, ohem_min_kept)
-    total = _cross_entropy_sum(logits.main_bkhw, label_bhw, class_weight_k, weight_bhw)
+    """Compute main + aux_weight * aux. Without `counts_2`, pixels and images of this batch count.
+
+    The weights of classes are an argument, because balanced ones are not in the settings.
+    """
+    if counts_2 is None:
+        counts_2 = step_counts(label_bhw, class_weight_k)
+    weight_bhw = _hard_pixels(logits.main_bkhw, label_bhw, settings)
+    total = _sums(logits.main_bkhw, label_bhw, settings, class_weight_k, weight_bhw)
     if logits.aux_bkhw is not None:
-        aux = _cross_entropy_sum(logits.aux_bkhw, label_bhw, class_weight_k, None)
-        total = total + aux_weight * aux
-    return total / pixels.where(pixels > 0, 1)
+        aux = _sums(logits.aux_bkhw, label_bhw, settings, class_weight_k, None)
+        total = total + settings.aux_weight * aux
+    return (total / counts_2.where(counts_2 > 0, 1)).sum()
+
+
+def term_weights(settings: Loss, terms: Iterable[str]) -> dict[str, float]:
+    """Return the weights of those terms that a loss has."""
+    return {name: weight for name in terms if (weight := getattr(settings, name)) > 0}
+
+
+def step_counts(label_bhw: Tensor, class_weight_k: Tensor | None = None) -> Tensor:
+    """Count what the terms are averaged over: labelled pixels, and images that have a label.
+
+    With class weights, the weights of the pixels are added up.
+    """
+    images = (label_bhw != IGNORE).flatten(1).any(1).sum()
+    pixels = valid_pixels(label_bhw, class_weight_k)
+    return torch.stack([pixels, images.to(pixels.dtype)])
 
 
 def valid_pixels(label_bhw: Tensor, class_weight_k: Tensor | None = None) -> Tensor:
@@ -44,40 +67,53 @@ def valid_pixels(label_bhw: Tensor, class_weight_k: Tensor | None = None) -> Ten
     return class_weight_k[label_bhw[label_bhw != IGNORE].long()].sum()
 
 
-def _cross_entropy_sum(
+def _sums(
     logits_bkhw: Tensor,
     label_bhw: Tensor,
+    settings: Loss,
     class_weight_k: Tensor | None,
     weight_bhw: Tensor | None,
 ) -> Tensor:
-    loss_bhw = F.cross_entropy(
-        logits_bkhw.float(),  # the sum over many pixels needs more digits than bf16 has
-        label_bhw.long(),
-        weight=None if class_weight_k is None else class_weight_k.float(),
-        ignore_index=IGNORE,
-        reduction="none",
-    )
-    return (loss_bhw if weight_bhw is None else loss_bhw * weight_bhw).sum()
+    """Sum the pixel terms over pixels, and the region terms over images."""
+    logits_bkhw = logits_bkhw.float()  # the sum over many pixels needs more digits than bf16 has
+    pixels = logits_bkhw.new_zeros(())
+    for name, factor in term_weights(settings, PIXEL_TERMS).items():
+        loss_bhw = PIXEL_TERMS[name](logits_bkhw, label_bhw, class_weight_k, settings.focal_gamma)
+        pixels = pixels + factor * (loss_bhw if weight_bhw is None else loss_bhw * weight_bhw).sum()
+    regions = term_weights(settings, REGION_TERMS)
+    return torch.stack([pixels, _region_sum(logits_bkhw, label_bhw, regions)])
 
 
-def _pixel_weight(
-    logits_bkhw: Tensor, label_bhw: Tensor, ohem: float | None, min_kept: int
-) -> Tensor | None:
+def _region_sum(logits_bkhw: Tensor, label_bhw: Tensor, weights: Mapping[str, float]) -> Tensor:
+    if not weights:
+        return logits_bkhw.new_zeros(())
+    total = 0 * logits_bkhw.sum()  # so that a batch of void has gradients too, of zero
+    for logits_khw, label_hw in zip(logits_bkhw, label_bhw, strict=True):
+        known_hw = label_hw != IGNORE
+        if known_hw.any():
+            probability_kn = logits_khw[:, known_hw].softmax(0)
+            label_n = label_hw[known_hw].long()
+            for name, factor in weights.items():
+                total = total + factor * REGION_TERMS[name](probability_kn, label_n)
+    return total
+
+
+def _hard_pixels(logits_bkhw: Tensor, label_bhw: Tensor, settings: Loss) -> Tensor | None:
     """Select hard pixels (online hard example mining): 1 to learn from a pixel, else 0.
 
-    A pixel is hard if its true class has a probability below `ohem`. At least `min_kept` pixels of
-    each image are kept. The choice is made image by image, so that it does not depend on how a
-    batch is split over processes.
+    A pixel is hard if its true class has a probability below `ohem`. At least `ohem_min_kept`
+    pixels of each image are kept. The choice is made image by image, so that it does not depend
+    on how a batch is split over processes.
     """
-    if ohem is None:
+    if settings.ohem is None:
         return None
     with torch.no_grad():
         known_bhw = label_bhw != IGNORE
         index_b1hw = label_bhw.long().where(known_bhw, 0).unsqueeze(1)
         true_bhw = logits_bkhw.float().softmax(1).gather(1, index_b1hw).squeeze(1)
         true_bn = true_bhw.masked_fill(~known_bhw, 2.0).flatten(1)  # void is never among the hard
-        hard_bn = true_bn < ohem
-        kept = min(min_kept, true_bn.shape[1])
+        hard_bn = true_bn < settings.ohem
+        kept = min(settings.ohem_min_kept, true_bn.shape[1])
         if kept > 0:
             hard_bn |= true_bn <= true_bn.kthvalue(kept, dim=1, keepdim=True).values
         return hard_bn.view_as(true_bhw).float()

@@ -9,9 +9,11 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     JsonValue,
     PositiveFloat,
+    Tag,
     ValidationError,
     model_validator,
 )
@@ -22,6 +24,7 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(gt=0, le=10**9, strict=True)]
 Side = Annotated[int, Field(gt=0, le=2**15, strict=True)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Weight = Annotated[float, Field(ge=0, le=1000)]
 Zoom = Annotated[float, Field(gt=0, le=16)]  # beyond it, one image takes hours
 
 
@@ -42,12 +45,49 @@ def _rising(value: tuple[float, float]) -> tuple[float, float]:
 Size = Annotated[tuple[Side, Side], BeforeValidator(_both_sides)]
 
 
+def _kind_of_weights(value: object) -> str:
+    return "=word" if isinstance(value, str) else "=list"
+
+
+# The kind decides which of the two an error is about. Messages leave out the mark.
+ClassWeights = Annotated[
+    Annotated[tuple[PositiveFloat, ...], Field(min_length=1), Tag("=list")]
+    | Annotated[Literal["balanced"], Tag("=word")],
+    Discriminator(_kind_of_weights),
+]
+
+
 class Settings(BaseModel):
     """A group of settings: frozen, closed, and documented by the line under each of them."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
     )
+
+
+class Augment(Settings):
+    """Random changes of training images beyond scale, crop and mirror; all are off by default."""
+
+    brightness: Fraction = 0.0
+    """make images brighter or darker by up to this share"""
+    contrast: Fraction = 0.0
+    """make contrasts larger or smaller by up to this share"""
+    saturation: Fraction = 0.0
+    """make colours stronger or weaker by up to this share"""
+    hue: Annotated[float, Field(ge=0, le=0.5)] = 0.0
+    """turn colours by up to this share of the colour circle, both ways"""
+    blur: Annotated[float, Field(ge=0, le=20)] = 0.0
+    """blur half of the images, with a sigma of up to this many pixels"""
+    jpeg: Annotated[int, Field(ge=1, le=100, strict=True)] | None = None
+    """give half of the images the noise of a JPEG, of this quality at the worst"""
+    rotation: Annotated[float, Field(ge=0, le=180)] = 0.0
+    """rotate images by up to this many degrees, both ways"""
+    flip_vertical: bool = False
+    """mirror half of the images top to bottom, for images that have no up"""
+    turn: bool = False
+    """turn images by 0, 90, 180 or 270 degrees, for images that have no up"""
+    erase: Annotated[float, Field(ge=0, le=0.5)] = 0.0
+    """cover a rectangle of up to this share of the crop, in half of the images"""
 
 
 class Data(Settings):
@@ -69,6 +109,8 @@ class Data(Settings):
     """range of random scales, relative to base_size"""
     flip: bool = True
     """mirror half of the images"""
+    augment: Augment = Augment()
+    """further changes of the images"""
     views: Annotated[int, Field(gt=0, le=1000, strict=True)] | None = None
     """augmented views of each image, drawn once, whose features are cached; needs model.frozen"""
     view_seed: Seed = 0
@@ -135,8 +177,18 @@ class Model(Settings):
 
 
 class Loss(Settings):
-    """What the training minimises."""
+    """What the training minimises: a sum of terms with these weights (docs/losses.md)."""
 
+    cross_entropy: Weight = 1.0
+    """weight of the cross entropy, the usual loss; 0 leaves it out"""
+    focal: Weight = 0.0
+    """weight of the focal loss: cross entropy that counts pixels less which are right already"""
+    dice: Weight = 0.0
+    """weight of the dice loss: overlap of regions, every class of an image counts the same"""
+    lovasz: Weight = 0.0
+    """weight of the Lovasz-softmax loss: IoU of regions, every class of an image counts the same"""
+    focal_gamma: Annotated[float, Field(ge=1, le=10)] = 2.0
+    """exponent of the focal loss; larger ones count easy pixels less"""
     aux_weight: Annotated[float, Field(ge=0)] = 0.2
     """weight of the auxiliary classifier's loss"""
     stride: Annotated[int, Field(gt=0, le=64, strict=True)] = 1
@@ -145,8 +197,8 @@ class Loss(Settings):
     """learn only from pixels whose true class has less than this probability"""
     ohem_min_kept: Annotated[int, Field(ge=0)] = 10_000
     """but learn from at least this many pixels of each image, the hardest ones"""
-    class_weights: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)] | None = None
-    """one weight per class"""
+    class_weights: ClassWeights | None = None
+    """one weight per class, or "balanced": large for classes that have few training pixels"""
 
 
 class Optim(Settings):
@@ -234,8 +286,16 @@ class Recipe(Settings):
 def list_settings(recipe: Recipe) -> Iterator[tuple[str, object, str]]:
     """List every setting as (dotted name, value, one line of explanation)."""
     for group, model in recipe:
-        values = model.model_dump(mode="json")
-        for name, field in type(model).model_fields.items():
+        yield from _list_group(group, model)
+
+
+def _list_group(group: str, model: Settings) -> Iterator[tuple[str, object, str]]:
+    values = model.model_dump(mode="json")
+    for name, field in type(model).model_fields.items():
+        inner = getattr(model, name)
+        if isinstance(inner, Settings):
+            yield from _list_group(f"{group}.{name}", inner)
+        else:
             yield f"{group}.{name}", values[name], field.description or ""
 
 
@@ -249,7 +309,8 @@ def validation_message(error: ValidationError, *within: str) -> str:
         place = problem["loc"]
         if any(other["loc"] != place and other["loc"][: len(place)] == place for other in found):
             continue  # a part of this value is wrong, and pydantic complains of the whole too
-        where = ".".join(map(str, (*within, *place))) or "recipe"
+        names = [part for part in map(str, (*within, *place)) if not part.startswith("=")]
+        where = ".".join(names) or "recipe"
         where = " ".join(where.split())  # a key in a file may hold line breaks
         text = problem["msg"].removeprefix("Value error, ")
         text = text[0].lower() + text[1:]

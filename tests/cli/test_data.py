@@ -226,3 +226,41 @@ def test_a_missing_split_of_camvid_is_a_line(
     assert (code, "not there: test" in out, "nothing is wrong" in out) == (0, True, True)
     code, _, err = run(capsys, *arguments, "--split=test")
     assert (code, "expected the folder" in err) == (2, True)
+
+
+def test_augmented_shows_the_crops_of_a_recipe_and_says_which(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = ["--set", "data.options.train=5", "--set", "data.options.val=2"]
+    small += ["--set", "data.options.size=[48,64]", "--workers", "0"]
+    path = tmp_path / "crops.png"
+    sheets = []
+    for more in ([], ["--recipe", "scenes/tiny"], ["--set", "data.augment.erase=0.5"]):
+        code, out, err = run(
+            capsys, "data", "check", "scenes", *small, "--augmented", str(path), *more
+        )
+        assert code == 0, err
+        assert f"as in {more[1] if '--recipe' in more else 'scenes/fcn'}: {path}" in out
+        sheets.append(np.array(Image.open(path)))
+    assert sheets[0].shape[1] > 5 * 2 * 64  # an image and its crops, twice
+    assert all(not np.array_equal(sheets[0], other) for other in sheets[1:])
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--recipe", "scenes/tiny"], "name that too"),
+        (["--augmented", "crops.png", "--recipe", "scenes/tyni"], "Did you mean 'scenes/tiny'"),
+        (["--augmented", "crops.png", "--recipe", "voc12/frozen_r50"], "for the dataset voc12"),
+        (["--augmented", "crops.png", "--set", "data.augment.rotate=3"], "data.augment.rotation"),
+        (["--augmented", "crops.png", "--set", "data.augment.rotation=270"], "180"),
+        (["--augmented", "crops.png", "--set", "data.augment=3"], "data.augment.blur"),
+    ],
+)
+def test_a_wrong_augmentation_is_one_line(
+    more: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(capsys, "data", "check", "scenes", *more)
+    assert code == 2
+    assert message in err
+    assert err.strip().count("\n") == 0

@@ -13,9 +13,9 @@ import torch
 from reconet.data.dataset import DatasetInfo, Sample
 from reconet.data.loader import Batch, OnError, Skipped, batches, need_shared_memory, samples
 from reconet.data.order import AUGMENT, permutation, random_stream
-from reconet.data.transforms import MEAN_COLOUR, Augmentation, augment
+from reconet.data.transforms import Augmentation, augment
 from reconet.errors import DataError, MissingExtraError, RecipeError
-from reconet.types import IGNORE
+from reconet.types import IGNORE, MEAN_COLOUR
 
 AUGMENTATION = Augmentation(crop=(24, 32), base_size=40)
 INFO = DatasetInfo(

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from reconet.data.dataset import Sample
 from reconet.data.transforms import (
-    MEAN_COLOUR,
     Augmentation,
     AxisWindow,
     Window,
@@ -23,7 +22,7 @@ from reconet.data.transforms import (
     place_window,
     void_crop,
 )
-from reconet.types import IGNORE, Image
+from reconet.types import IGNORE, MEAN_COLOUR, Image
 
 side = st.integers(1, 700)
 small = st.integers(1, 300)

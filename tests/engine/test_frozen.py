@@ -102,6 +102,15 @@ def test_options_of_a_dataset_name_the_features_of_validations_too() -> None:
     assert validation.facts["options"] == training.facts["options"] != {}
 
 
+def test_other_changes_of_the_images_find_other_features() -> None:
+    def directory(*settings: str) -> Path:
+        plan = plan_features(frozen_recipe("model.project=null", *settings), device="cpu")
+        return plan.stores[0].directory
+
+    assert directory() == directory("data.augment.rotation=0")
+    assert directory() != directory("data.augment.rotation=9")
+
+
 def test_views_need_a_frozen_backbone(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"data\.views=2 caches .* set model\.frozen=true"):
         run_training(tiny_recipe("data.views=2"), tmp_path / "run", device="cpu")

@@ -10,16 +10,26 @@ import pytest
 import torch
 
 from reconet.engine.run_directory import read_log
+from reconet.system.run_files import CLASS_COUNTS
 from tests.launch import command, finish, last, reached, run, start
 
 # Dropout is drawn by each process for itself, so it is off where bits of one are compared with two.
 NO_DROPOUT = ["--set=model.options.dropout=0", "--set=model.aux=false"]
+# Pixels and regions, and weights that the processes count together.
+ALL_TERMS = [
+    "--set=loss.focal=0.5",
+    "--set=loss.dice=0.5",
+    "--set=loss.lovasz=0.5",
+    "--set=loss.class_weights=balanced",
+]
 
 
 def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
     # DDP, synchronised batch norm and the loss over all pixels: the same mathematics.
-    run(command(tmp_path / "one", *NO_DROPOUT))
-    run(command(tmp_path / "two", *NO_DROPOUT), processes=2)
+    run(command(tmp_path / "one", *NO_DROPOUT, *ALL_TERMS))
+    run(command(tmp_path / "two", *NO_DROPOUT, *ALL_TERMS), processes=2)
+    counts = [(tmp_path / name / CLASS_COUNTS).read_text() for name in ("one", "two")]
+    assert counts[0] == counts[1]
     one, two = read_log(tmp_path / "one"), read_log(tmp_path / "two")
     assert [(x["kind"], x["step"]) for x in one] == [(x["kind"], x["step"]) for x in two]
     losses = [[x["loss"] for x in log if x["kind"] == "train"] for log in (one, two)]

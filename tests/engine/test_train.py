@@ -28,6 +28,7 @@ def without_batchnorm(model: nn.Module) -> None:
         ("loss.ohem=0.7", "loss.ohem_min_kept=100"),
         ("optim.clip=1",),
         ("model.context=fcn",),
+        ("loss.cross_entropy=0", "loss.focal=1"),
     ],
 )
 def test_training_fits_one_batch(settings: tuple[str, ...]) -> None:
@@ -36,14 +37,33 @@ def test_training_fits_one_batch(settings: tuple[str, ...]) -> None:
     assert losses[-1] < 0.7 * losses[0]
 
 
-def test_accumulation_gives_the_gradient_of_the_whole_batch() -> None:
+def test_training_fits_the_regions_of_one_batch() -> None:
+    # Their loss is 2 at most, and falls more slowly than a cross entropy.
+    chosen = recipe("loss.cross_entropy=0", "loss.dice=1", "loss.lovasz=1", "optim.lr=0.1")
+    losses = run(state_of(chosen), chosen, 40)
+    assert losses[-1] < losses[0] - 0.2
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        (),
+        ("loss.focal=1", "loss.class_weights=[1, 2, 3, 4, 5]"),
+        ("loss.cross_entropy=0", "loss.dice=1", "loss.stride=2"),
+        ("loss.lovasz=1", "loss.ohem=0.3", "loss.ohem_min_kept=50"),
+    ],
+)
+def test_accumulation_gives_the_gradient_of_the_whole_batch(terms: tuple[str, ...]) -> None:
     # Without batch norm, whose statistics are those of one micro-batch.
     gradients = []
+    image, label = fixed_batch()
+    label[0, :60], label[1, :7], label[3] = 255, 255, 255  # few labels, and an image of void
     for settings in ((), ("train.micro_batch=3",), ("train.micro_batch=1",)):
-        chosen = recipe(*settings, "model.options.dropout=0", "model.aux=false")
+        chosen = recipe(*settings, *terms, "model.options.dropout=0", "model.aux=false")
         state = state_of(chosen)
         without_batchnorm(state.model)
-        run(state, chosen, 1)
+        stream = [Batch(0, image, label, ("a", "b", "c", "d"), ())]
+        next(train(state, stream, chosen, 40, ALONE))
         gradients.append([p.grad.clone() for p in state.model.parameters() if p.grad is not None])
     for other in gradients[1:]:
         for one, two in zip(gradients[0], other, strict=True):

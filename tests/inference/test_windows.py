@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from reconet.bench.evaluate import windows
-from reconet.data.transforms import MEAN_COLOUR
 from reconet.inference.protocol import WHOLE, Protocol, window_grid
 from reconet.inference.windows import predict_labels, predict_probabilities, probability_bands
+from reconet.types import MEAN_COLOUR
 from tests.factories import tiny_model
 
 SIDE = st.integers(1, 40)

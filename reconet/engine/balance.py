@@ -1,0 +1,108 @@
+"""Weigh classes by how rare they are in the training split: loss.class_weights="balanced".
+
+The weight of class k of K, which has n_k of the N labelled training pixels, is
+
+    w_k = sqrt(N / (K n_k))
+
+so that a class with an average number of pixels has weight 1. A class without a training pixel has
+weight 1 too, which no pixel uses. The root is a compromise: docs/losses.md compares it with none
+and with the full ratio.
+
+The pixels are counted once, in the masks as they are, and kept in the run directory. A resumed
+training reads them there.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from reconet.data.class_counts import count_classes
+from reconet.data.dataset import Dataset
+from reconet.errors import DataError
+from reconet.recipes.schema import Recipe
+from reconet.system.distributed import Processes
+from reconet.system.files import write_text
+from reconet.system.progress import Progress
+from reconet.system.reading import SETTINGS_BYTES, read_text
+from reconet.system.run_files import CLASS_COUNTS
+
+BALANCED = "balanced"
+SHOWN = 8  # classes: of more, only the lightest and the heaviest are named
+
+
+def balanced_recipe(
+    recipe: Recipe,
+    directory: Path,
+    train_set: Dataset,
+    processes: Processes,
+    progress: Progress,
+    *,
+    resume: bool,
+) -> Recipe:
+    """Return the recipe with numbers in place of "balanced"."""
+    if recipe.loss.class_weights != BALANCED:
+        return recipe
+    path, classes = directory / CLASS_COUNTS, train_set.info.classes
+    pixels_k = processes.run_on_first(lambda: read_counts(path, len(classes)) if resume else None)
+    if pixels_k is None:
+        pixels_k = _count(recipe, train_set, processes, progress)
+        content = json.dumps({"split": train_set.split, "classes": classes, "pixels": pixels_k})
+        processes.run_on_first(lambda: write_text(path, content + "\n"))
+    weights = balanced_weights(pixels_k)
+    progress.note(f"class weights, balanced: {describe_weights(classes, weights)}")
+    loss = recipe.loss.model_copy(update={"class_weights": weights})
+    return recipe.model_copy(update={"loss": loss})
+
+
+def balanced_weights(pixels_k: Sequence[int]) -> tuple[float, ...]:
+    """Return the weight of each class from its number of pixels."""
+    mean = sum(pixels_k) / len(pixels_k)
+    return tuple(math.sqrt(mean / pixels) if pixels else 1.0 for pixels in pixels_k)
+
+
+def describe_weights(classes: Sequence[str], weights: Sequence[float]) -> str:
+    """Name the classes with their weights, the lightest first."""
+    order = sorted(range(len(classes)), key=weights.__getitem__)
+    named = [f"{classes[k]} {weights[k]:.2g}" for k in order]
+    if len(named) <= SHOWN:
+        return ", ".join(named)
+    return ", ".join([*named[: SHOWN // 2], "...", *named[-SHOWN // 2 :]])
+
+
+def read_counts(path: Path, num_classes: int) -> list[int] | None:
+    """Read the counts that a training has kept. Broken ones are counted again."""
+    try:
+        pixels_k = json.loads(read_text(path, limit=SETTINGS_BYTES))["pixels"]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+    fits = isinstance(pixels_k, list) and len(pixels_k) == num_classes
+    return pixels_k if fits and all(type(n) is int and n >= 0 for n in pixels_k) else None
+
+
+def _count(
+    recipe: Recipe, train_set: Dataset, processes: Processes, progress: Progress
+) -> list[int]:
+    """Count the pixels of each class, each process in its share of the masks."""
+    own_k, error = torch.zeros(len(train_set.info.classes), dtype=torch.int64), None
+    try:
+        counted_k = count_classes(
+            train_set,
+            range(processes.rank, len(train_set), processes.size),
+            workers=recipe.data.workers,
+            on_error=recipe.data.on_error,
+            progress=progress,
+        )
+        own_k = torch.from_numpy(counted_k)
+    except DataError as raised:
+        error = raised
+    processes.raise_together(error)
+    pixels_k: list[int] = processes.sum(own_k.to(processes.device)).tolist()
+    if not any(pixels_k):
+        raise DataError(
+            f"{train_set.info.name} {train_set.split} has no labelled pixel, so that its classes "
+            "cannot be balanced."
+        )
+    return pixels_k
