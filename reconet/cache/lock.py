@@ -18,8 +18,9 @@ from pathlib import Path
 from reconet.cache.store import Store
 from reconet.errors import OutputError
 from reconet.system.files import open_own
+from reconet.system.user_cache import USE
 
-LOCK, USE = ".lock", ".use"
+LOCK = ".lock"
 
 
 @contextmanager

@@ -19,19 +19,24 @@ from typing import Any
 import numpy as np
 
 from reconet.cache.cache import FEATURES, IDENTITIES, PROJECTIONS
-from reconet.cache.lock import LOCK, USE, lock_unused
+from reconet.cache.lock import LOCK, lock_unused
 from reconet.cache.store import ABOUT, CHECKSUMS
 from reconet.errors import RecipeError, pick
 from reconet.system.reading import SETTINGS_BYTES, WEIGHTS_BYTES, open_file, read_file
-from reconet.system.user_cache import cache_root
+from reconet.system.user_cache import LABELS, USE, cache_root
 
 DIGEST = re.compile(r"[0-9a-f]{20}")
 PROJECTION = re.compile(r"([0-9a-f]{20})\.safetensors")
 DATA_FILE = re.compile(r"\w+\.bin|\.(store|entries)\.json\.\w+\.part")
+MASK = re.compile(r"\d{6,}\.png")
+LABELS_ABOUT = "about.json"
+LABELS_FILE = re.compile(
+    r"(\d{6,}\.png|(all|train|val|test)\.tsv|mine\.yaml|about\.json)|\..+\.part"
+)
 NAME_DIGITS = 8  # of each digest, in a name
 LONGEST_HEADER = 2**20  # of a projection, in bytes
 DAY = 86400.0
-BROKEN = "unreadable"
+BROKEN, MASKS = "unreadable", "masks"
 TOLD_ELSEWHERE = {"kind", "bytes", "entries", "format"}
 
 
@@ -40,7 +45,7 @@ class Item:
     """A store of features, or a projection."""
 
     name: str
-    kind: str  # views, whole images, projection, or unreadable
+    kind: str  # views, whole images, projection, masks, or unreadable
     path: Path
     done: int  # entries that are written
     total: int
@@ -76,9 +81,10 @@ class Cleared:
 
 
 def list_cache(root: Path | None = None) -> list[Item]:
-    """List all stores and projections of the cache, the last used first."""
+    """List all that the cache holds, the last used first."""
     root = root or cache_root()
     items = [_store_item(path) for path in _stores(root)]
+    items += [_masks_item(path) for path in _folders(root / LABELS)]
     items += [_projection_item(path) for path in _projections(root)]
     return sorted(items, key=lambda item: -item.last_use)
 
@@ -163,8 +169,27 @@ def _store_item(directory: Path) -> Item:
     )
 
 
-def _read_about(directory: Path) -> dict[str, Any]:
-    path = directory / ABOUT
+def _masks_item(directory: Path) -> Item:
+    """Return the masks that were drawn from the annotations of one folder."""
+    about = _read_about(directory, LABELS_ABOUT)
+    with lock_unused(directory) as unused:
+        pass
+    files, total = _own_files(directory), about.get("entries")
+    return Item(
+        name=directory.name[:NAME_DIGITS],
+        kind=MASKS,
+        path=directory,
+        done=sum(MASK.fullmatch(path.name) is not None for path in files),
+        total=total if isinstance(total, int) else 0,
+        bytes=sum(map(_bytes_on_disk, files)),
+        last_use=_last_use(directory),
+        in_use=not unused,
+        about={key: value for key, value in about.items() if key not in TOLD_ELSEWHERE},
+    )
+
+
+def _read_about(directory: Path, name: str = ABOUT) -> dict[str, Any]:
+    path = directory / name
     with suppress(OSError, ValueError):
         about = json.loads(read_file(path, limit=SETTINGS_BYTES, within=directory))
         return about if isinstance(about, dict) else {}
@@ -217,12 +242,13 @@ def _read_header(path: Path) -> dict[str, Any]:
 
 def _own_files(directory: Path) -> list[Path]:
     """List the files of a store: only names that the cache writes, and no folders."""
+    names = LABELS_FILE if directory.parent.name == LABELS else DATA_FILE
     with suppress(OSError):
         return [
             Path(entry.path)
             for entry in os.scandir(directory)
             if not entry.is_dir(follow_symlinks=False)
-            and (entry.name in {ABOUT, IDENTITIES, LOCK, USE} or DATA_FILE.fullmatch(entry.name))
+            and (entry.name in {ABOUT, IDENTITIES, LOCK, USE} or names.fullmatch(entry.name))
         ]
     return []
 
@@ -244,7 +270,7 @@ def _delete(item: Item) -> bool:
         if not unused:
             return False
         # Checksums first: without them no entry counts, if this process is killed now. Locks last.
-        order = {CHECKSUMS: 0, LOCK: 2, USE: 2}
+        order = {CHECKSUMS: 0, LABELS_ABOUT: 0, LOCK: 2, USE: 2}
         for path in sorted(_own_files(item.path), key=lambda path: order.get(path.name, 1)):
             path.unlink(missing_ok=True)
         for folder in (item.path, item.path.parent):

@@ -47,6 +47,15 @@ DataOption = Annotated[
         "--data", metavar="FILE", help="Your own dataset, described in a file such as mine.yaml."
     ),
 ]
+FolderArgument = Annotated[
+    Path, typer.Argument(metavar="DIR", help="A folder with your own images and labels.")
+]
+FormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--format", metavar="NAME", help="Format of a folder's labels, by default recognised."
+    ),
+]
 
 
 def _import_own(modules: list[str] | None) -> list[str] | None:

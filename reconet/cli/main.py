@@ -51,7 +51,7 @@ VERBS: dict[str, Verb] = {
 }
 GROUPS: dict[str, tuple[str, dict[str, Verb]]] = {
     "data": ("List datasets, prepare them, and check them for mistakes.", DATA_VERBS),
-    "cache": ("List and clear the cached features of frozen networks.", CACHE_VERBS),
+    "cache": ("List and clear cached features and masks.", CACHE_VERBS),
     "bench": ("Measure speed and memory, side by side in one run.", BENCH_VERBS),
 }
 RENAMED_OPTIONS = {  # of 0.1 -> now

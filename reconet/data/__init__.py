@@ -4,6 +4,7 @@ registry.py      DATASETS, the table of all datasets; open_dataset() and prepare
 sets/            one file per dataset, with all that is known about it
 scenes/          the built-in dataset: generated images in which context decides
 prepare/         what conversions share
+formats/         labels of people's own images: COCO, YOLO, labelme, CVAT, Label Studio, masks
 images/          read, write and draw images
 entry.py         DatasetEntry, the declaration of a dataset
 dataset.py       Dataset, DatasetInfo, Sample: a dataset that is open

@@ -34,7 +34,7 @@ def is_dataset_file(name: str) -> bool:
 
 def dataset_settings(path: Path) -> list[str]:
     """Read the description of a dataset, as settings that --set takes."""
-    values, lines = _read(path)
+    values, lines = read_values(path)
     if not isinstance(values, dict):
         raise RecipeError(f"{path} describes no dataset: expected root, classes and so on.")
     root = values.pop(ROOT, ".")
@@ -68,7 +68,7 @@ def _line(lines: Mapping[str, int], name: str) -> str:
     return f", line {lines[name]}" if name in lines else ""
 
 
-def _read(path: Path) -> tuple[Any, dict[str, int]]:
+def read_values(path: Path) -> tuple[Any, dict[str, int]]:
     """Return the content of a file, and the line of each entry if it is known."""
     try:
         text = read_text(path, limit=SETTINGS_BYTES)

@@ -1,6 +1,7 @@
 """Train a recipe, on one process or many. A training can be stopped and resumed at any step.
 
 start.py           train: a training from Python
+own_data.py        inspect_folder: from somebody's own images to a recipe
 run.py             run_training: the training with its files, signals, validations and progress
 train.py           the training loop, a generator of steps
 summary.py         what a training will do, and how long that takes
@@ -23,6 +24,7 @@ stop.py            stop on a signal, between two steps
 from reconet.engine.check import check_recipe
 from reconet.engine.checkpoint import run_weights
 from reconet.engine.loggers import check_logger
+from reconet.engine.own_data import Inspection, check_one_process, inspect_folder
 from reconet.engine.prepare import FeaturePlan, plan_features
 from reconet.engine.run import TrainingResult, run_training
 from reconet.engine.run_directory import MAY_CHANGE, lock_directory, read_log, read_starts
@@ -31,9 +33,12 @@ from reconet.engine.setup import total_steps
 __all__ = [
     "MAY_CHANGE",
     "FeaturePlan",
+    "Inspection",
     "TrainingResult",
     "check_logger",
+    "check_one_process",
     "check_recipe",
+    "inspect_folder",
     "lock_directory",
     "plan_features",
     "read_log",

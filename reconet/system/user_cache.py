@@ -1,9 +1,15 @@
 """Find the folder where this package keeps what it can make or fetch again."""
 
+import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
+from reconet.system.files import open_own
+
 ROOT_VARIABLE = "RECONET_CACHE"
+USE = ".use"  # in a folder of the cache: locked while somebody uses it
+LABELS = "labels"  # masks that were drawn from annotations
 
 
 def cache_root() -> Path:
@@ -11,3 +17,20 @@ def cache_root() -> Path:
     if os.environ.get(ROOT_VARIABLE):
         return Path(os.environ[ROOT_VARIABLE]).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "reconet"
+
+
+def mark_in_use(directory: Path) -> None:
+    """Keep a folder of the cache from being deleted as long as this process lives.
+
+    The time of the mark is that of the last use.
+    """
+    if directory in _marked:
+        return
+    with suppress(OSError):  # a cache that can only be read is safe anyway
+        handle = open_own(directory / USE, os.O_RDWR)
+        _marked[directory] = handle
+        os.utime(handle)
+        fcntl.flock(handle, fcntl.LOCK_SH)
+
+
+_marked: dict[Path, int] = {}  # folders that this process uses, with their open marks

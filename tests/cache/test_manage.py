@@ -13,11 +13,11 @@ import pytest
 
 from reconet.cache import Part, Store, clear_cache, list_cache
 from reconet.cache.cache import FEATURES, PROJECTIONS
-from reconet.cache.lock import USE, lock_store, mark_in_use
+from reconet.cache.lock import lock_store, mark_in_use
 from reconet.cache.manage import DAY
 from reconet.engine import run_training
 from reconet.errors import RecipeError
-from reconet.system.user_cache import ROOT_VARIABLE
+from reconet.system.user_cache import ROOT_VARIABLE, USE
 from tests.data.trees import OPTIONS, make_tree
 from tests.factories import tiny_recipe
 

@@ -23,6 +23,8 @@ import torch
 from PIL import Image
 from safetensors.torch import save as safetensors_bytes
 
+from reconet.data.formats.draw import draw
+from reconet.data.formats.recognise import read_folder
 from reconet.data.images.read import ORIENTATION, read_image, read_mask, read_mat, read_upright
 from reconet.data.labels import LabelReader, in_order
 from reconet.data.prepare.instances import read_json
@@ -35,6 +37,7 @@ from reconet.models import compact
 from reconet.models.trained import TrainedNetwork, load_trained, save_compact, save_trained
 from reconet.models.weights import read_tensors
 from reconet.recipes.storage import dump_recipe, read_recipe
+from tests.data.formats.exports import EXPORTS, Scene
 from tests.factories import tiny_network, tiny_recipe
 
 MEMORY = 4 * 2**30  # of addresses: torch alone takes more than one
@@ -45,6 +48,9 @@ BATCH = torch.zeros(1, 3, 64, 64, dtype=torch.uint8)
 RECIPE = tiny_recipe("model.rank=2", "model.aux=false")
 TENSORS = {"a.weight": torch.ones(3, 4), "b": torch.arange(5)}
 MASK = Image.fromarray(RNG.integers(0, 5, (24, 31), np.uint8))
+
+LABELS = RNG.integers(0, 3, (6, 8)).astype(np.uint8).repeat(4, 0).repeat(4, 1)[:, :31]
+SCENE = Scene("a", "train", np.asarray(IMAGE), LABELS)
 
 
 def encoded(image: Image.Image, form: str) -> bytes:
@@ -130,6 +136,30 @@ def into_run(read: Callable[[Path], object]) -> Callable[[Path], object]:
     return reader
 
 
+def annotations(form: str, name: str) -> bytes:
+    """Return the file of annotations of a tiny folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        EXPORTS[form](Path(folder), [SCENE], ("road", "roof", "tree"))
+        return next(Path(folder).rglob(name)).read_bytes()
+
+
+def in_folder(form: str, name: str) -> Callable[[Path], object]:
+    """Make a reader of a folder from the name of its file of annotations."""
+
+    def reader(path: Path) -> object:
+        root = path.parent / "mine"
+        EXPORTS[form](root, [SCENE], ("road", "roof", "tree"))
+        path.rename(next(root.rglob(name)))
+        images = read_folder(root, form).data.images
+        return [draw(one.labels) for one in images if not isinstance(one.labels, Path)]
+
+    return reader
+
+
+def own(form: str, name: str) -> tuple[Callable[[], bytes], str, Callable[[Path], object]]:
+    return lambda: annotations(form, name), ".any", in_folder(form, name)
+
+
 # kind: (a good file, the suffix it needs, what reads it)
 KINDS: dict[str, tuple[Callable[[], bytes], str, Callable[[Path], object]]] = {
     "png": (lambda: encoded(IMAGE, "PNG"), ".png", read_image),
@@ -155,6 +185,15 @@ KINDS: dict[str, tuple[Callable[[], bytes], str, Callable[[Path], object]]] = {
         lambda path: open_exported(path, trusted=True)(BATCH),
     ),
     "openvino": (lambda: exported("openvino", ".xml").read_bytes(), ".xml", run_openvino),
+}
+KINDS |= {
+    "own coco": own("coco", "*.json"),
+    "own yolo": own("yolo", "*.txt"),
+    "own yaml": own("yolo", "*.yaml"),
+    "own labelme": own("labelme", "*.json"),
+    "own cvat": own("cvat", "*.xml"),
+    "own label studio": own("label-studio", "*.json"),
+    "own label map": own("voc", "labelmap.txt"),
 }
 EXTREMES = [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 2**63 - 1, 2**64 - 1]
 

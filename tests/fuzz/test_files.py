@@ -8,7 +8,7 @@ import pytest
 from tests.fuzz.child import KINDS
 from tests.launch import ENVIRONMENT
 
-FAST, SLOW = 12, 700  # of each of 19 kinds
+FAST, SLOW = 12, 700  # of each of 26 kinds
 
 
 def fuzz(kinds: list[str], seed: int, count: int) -> None:

@@ -63,7 +63,7 @@ PAPER = {
 
 @pytest.mark.parametrize("name", sorted(set(RECIPES) | set(PAPER)))
 def test_the_paper_recipes_carry_the_paper_settings(name: str) -> None:
-    if name.startswith(("scenes/", "folder/")) or "/frozen" in name:
+    if "/reconet_" not in name:
         assert name not in PAPER
         return
     r = find_recipe(name)
@@ -87,3 +87,11 @@ def test_frozen_recipes_can_use_the_cache_and_see_every_view(name: str) -> None:
     images = DATASETS[r.data.name].info.splits.get(r.data.train_split) or 1000
     assert r.train.steps * r.train.batch >= r.data.views * images
     assert r.train.steps % r.train.eval_every == 0
+
+
+def test_the_small_recipe_fine_tunes_all_of_the_frozen_one() -> None:
+    frozen, small = find_recipe("voc12/frozen_r50"), find_recipe("voc12/small_r50")
+    assert not small.model.frozen
+    assert small.data.views is None
+    assert small.model == frozen.model.model_copy(update={"frozen": False})
+    assert small.eval == frozen.eval

@@ -25,9 +25,9 @@ def clear(
     older_than: OlderOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete cached features. They are computed again when a training needs them.
+    """Delete cached features and drawn masks. They are made again when they are needed.
 
-    Features that a running process uses are left alone.
+    What a running process uses is left alone. `reconet data prepare DIR` draws masks again.
 
     \b
     Examples:

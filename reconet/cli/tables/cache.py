@@ -55,6 +55,8 @@ def _images(item: Item) -> str:
 
 def _network(item: Item) -> str:
     about = item.about
+    if item.kind == "masks":
+        return "-"
     if not isinstance(about.get("output_stride"), int):
         return "?"
     weights = about.get("weights") or "random weights"

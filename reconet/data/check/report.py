@@ -150,6 +150,10 @@ class CheckReport:
     def notes(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.level == "note")
 
+    def problems_but(self, *kinds: str) -> tuple[Finding, ...]:
+        """Return the problems that are of none of these kinds."""
+        return tuple(finding for finding in self.problems if finding.kind not in kinds)
+
     @property
     def ok(self) -> bool:
         return not self.problems

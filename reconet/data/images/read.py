@@ -189,6 +189,13 @@ def read_mat(path: Path, key: str) -> NDArray[Any]:
     return np.asarray(variables[key])
 
 
+def read_size(path: Path) -> tuple[int, int]:
+    """Return height and width of an image, without decoding its pixels."""
+    data = _read(path)
+    with _unpacked(data, path) as image:
+        return image.height, image.width
+
+
 def _upright(name: Path | str, data: bytes, image: Pillow.Image) -> Upright:
     frames = _frames(image)
     image_hwc = _decode(name, data, image)

@@ -38,6 +38,7 @@ from reconet.data.sets.folder_hints import layout_hint
 from reconet.data.sets.folder_masks import JPEG, FolderOptions, mask_reader, palette_of
 from reconet.data.sets.folder_val import divide_pairs
 from reconet.errors import AbsentError, DataError
+from reconet.system.user_cache import LABELS, cache_root, mark_in_use
 
 SPLITS = ("train", "val", "test")
 SPLIT = "{split}"
@@ -92,7 +93,7 @@ def _from_folders(root: Path, split: str, options: FolderOptions) -> Found:
         found = {n: path for n, path in found.items() if not n.endswith(options.mask_suffix)}
     names: Sequence[str] = sorted(found)
     if place.names is not None:
-        names = [_name(line) for line in read_lines(place.names)]
+        names = [name_of(line) for line in read_lines(place.names)]
         _check_all(names, found, f"images of {place.names.name} are not in {images}")
     if split == "test":
         return Found([Pair(name, found[name], None) for name in names])
@@ -198,12 +199,16 @@ def _nothing_pairs(
 
 def _from_file(root: Path, split: str, file: str, options: FolderOptions) -> list[Pair]:
     path = root / file.replace("{split}", split)
+    drawn = path.is_relative_to(cache_root().absolute() / LABELS)
+    if drawn:
+        mark_in_use(path.parent)
+    hint = f"Run `reconet data prepare {root}` to draw its masks again." if drawn else ""
     pairs: dict[str, Pair] = {}
-    for line in read_lines(path):
+    for line in read_lines(path, hint):
         image, *mask = line.split("\t") if "\t" in line else line.split()
         if len(mask) != 1 and not (split == "test" and not mask):
             raise DataError(f"{path} takes an image and a mask, with a tab between; got {line!r}.")
-        name = _name(image)
+        name = name_of(image)
         if name in pairs:
             raise DataError(f"{path} has the image {name} more than once.")
         pairs[name] = Pair(name, root / image, root / mask[0] if mask else None)
@@ -224,20 +229,20 @@ def _by_name(
     found: dict[str, Path] = {}
     for path in sorted(folder.rglob("*")):
         if has_suffix(path, suffixes):
-            name = _name(path.relative_to(folder).as_posix())
+            name = name_of(path.relative_to(folder).as_posix())
             if name in found:
                 raise DataError(f"{found[name]} and {path.name} have the same name.")
             found[name] = path
     for path in sorted(folder.rglob("*")) if second_choice else ():
         if has_suffix(path, second_choice):
-            found.setdefault(_name(path.relative_to(folder).as_posix()), path)
+            found.setdefault(name_of(path.relative_to(folder).as_posix()), path)
     if not found:
         kinds = ", ".join(suffixes)
         raise DataError(f"no {kinds} files in {folder}; found {contents(folder)}.")
     return found
 
 
-def _name(file: str) -> str:
+def name_of(file: str) -> str:
     """Strip the suffix of a relative path. é is one letter, however the disk spells it."""
     suffix = Path(file).suffix
     stem = file.removesuffix(suffix) if suffix.lower() in IMAGES + MASKS else file

@@ -1,0 +1,187 @@
+"""Draw the masks of a folder once, and keep them in the cache.
+
+    $RECONET_CACHE/labels/<digest of the annotations>/
+        000000.png ...              a mask for each image: class numbers, 255 is void
+        train.tsv, val.tsv          an image and its mask on each line; or all.tsv
+        mine.yaml                   the folder as a dataset that every verb takes
+        about.json                  for `reconet cache list`
+
+A mask is written in one move, so a conversion that was stopped resumes. Where masks are read as
+they are, only the lists are written.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from reconet.data.dataset import Dataset, FileDataset, Pair
+from reconet.data.formats.draw import Drawing, SegmentFile, draw
+from reconet.data.formats.labelled import LabelledImage, OwnData, digest_of
+from reconet.data.images.write import write_mask
+from reconet.data.labels import LabelReader
+from reconet.data.prepare.run import Job, PreparePlan, check_written, run_plan, write_list
+from reconet.data.sets.folder import FOLDER, name_of
+from reconet.data.sets.folder_masks import FolderOptions, mask_reader, palette_of
+from reconet.data.sets.folder_val import images_of
+from reconet.errors import DataError, OutputError
+from reconet.system.files import open_own, write_text
+from reconet.system.progress import SILENT, Progress
+from reconet.system.user_cache import LABELS, cache_root
+from reconet.types import Label
+
+ABOUT, LOCK = "about.json", ".lock"
+ALL = "all.tsv"
+MINE = "mine.yaml"
+
+
+def labels_folder(own: OwnData) -> Path | None:
+    """Return the folder of the masks in the cache, or None if nothing has to be kept there."""
+    return cache_root().absolute() / LABELS / digest_of(own.images) if own.images else None
+
+
+def folder_options(own: OwnData) -> dict[str, Any]:
+    """Return the options by which the dataset `folder` opens these data, once they are kept."""
+    place = labels_folder(own)
+    if place is None:
+        return dict(own.options)
+    return {**own.options, "pairs": str(place / (ALL if _one_list(own) else "{split}.tsv"))}
+
+
+def is_kept(own: OwnData) -> bool:
+    """Return whether the masks and lists are in the cache, or need not be."""
+    place = labels_folder(own)
+    return place is None or (place / ABOUT).is_file()
+
+
+def keep(own: OwnData, workers: int | None = None, progress: Progress = SILENT) -> None:
+    """Write the masks and lists that the cache does not have yet."""
+    place = labels_folder(own)
+    if place is None or is_kept(own):
+        return
+    jobs = [
+        Job(place / mask_name(index), one.labels)
+        for index, one in enumerate(own.images)
+        if not isinstance(one.labels, Path)
+    ]
+    with _locked(place):
+        plan = PreparePlan(jobs=jobs, work=draw_mask, finish=lambda: _finish(own, place, jobs))
+        run_plan(plan, workers, progress)
+
+
+def draw_mask(job: Job) -> None:
+    """Draw one mask and write it."""
+    write_mask(job.target, draw(job.source), ())
+
+
+def open_drawn(own: OwnData, options: FolderOptions) -> list[Dataset]:
+    """Open the splits without the cache: masks are drawn whenever they are read."""
+    place = labels_folder(own) or Path()
+    by_path = {place / mask_name(index): one.labels for index, one in enumerate(own.images)}
+    reader = mask_reader(options)
+    if isinstance(reader, LabelReader) and any(not isinstance(x, Path) for x in by_path.values()):
+        reader = replace(reader, read=_DrawnMasks(by_path))  # type: ignore[arg-type]
+    info = replace(
+        FOLDER.info,
+        classes=options.classes,
+        palette=palette_of(options),
+        title=options.title or FOLDER.info.title,
+    )
+    return [
+        FileDataset(info=info, split=split, pairs=pairs, read_label=reader, upright=options.upright)
+        for split, pairs in _pairs(own, place, options.val_fraction).items()
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class _DrawnMasks:
+    """Draws the mask that a path of the cache would hold."""
+
+    drawings: Mapping[Path, Drawing | SegmentFile]
+
+    def __call__(self, path: Path) -> Label:
+        return draw(self.drawings[path])
+
+
+def mask_name(index: int) -> str:
+    """Name the mask of an image. Its number is safe, whatever the image is called."""
+    return f"{index:06d}.png"
+
+
+def _one_list(own: OwnData) -> bool:
+    """Return whether nothing tells the splits, so that `folder` may split as it does."""
+    splits = {one.split for one in own.images}
+    return "test" not in splits and not {"train", "val"} <= splits
+
+
+def _pairs(own: OwnData, place: Path, val_fraction: float) -> dict[str, list[Pair]]:
+    """Return image and mask of each split."""
+    pairs: dict[str, Pair] = {}
+    split_of: dict[str, str] = {}
+    for index, one in enumerate(own.images):
+        name = name_of(_checked(own, one))
+        if name in pairs:
+            raise DataError(f"{own.folder} has several images called {name}: rename one of them.")
+        mask = one.labels.absolute() if isinstance(one.labels, Path) else place / mask_name(index)
+        pairs[name] = Pair(name, own.folder.absolute() / one.image, mask)
+        split_of[name] = one.split
+    if not {"train", "val"} <= set(split_of.values()):
+        rest = sorted(name for name in pairs if split_of[name] != "test")
+        for split in ("train", "val"):
+            split_of |= dict.fromkeys(images_of(split, rest, val_fraction), split)
+    found: dict[str, list[Pair]] = {"train": [], "val": [], "test": []}
+    for name, pair in sorted(pairs.items()):  # one order for all formats: it decides the batches
+        found[split_of[name] or "train"].append(pair)
+    return {split: some for split, some in found.items() if some}
+
+
+def _checked(own: OwnData, one: LabelledImage) -> str:
+    """Return the name of an image, if a list can hold it."""
+    name = one.image.as_posix()
+    plain = name.isprintable() or not any(letter in name for letter in "\t\n\r\x0b\x0c\x85")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        plain = False
+    if not plain or name != name.strip():
+        raise DataError(f"rename {str(own.folder / one.image)!r}: no list can hold its name.")
+    return name
+
+
+def _finish(own: OwnData, place: Path, jobs: Sequence[Job]) -> dict[str, int]:
+    check_written(jobs)
+    every = _pairs(own, place, FolderOptions.model_fields["val_fraction"].default)
+    if _one_list(own):
+        every = {Path(ALL).stem: [pair for some in every.values() for pair in some]}
+    root = own.folder.absolute()
+    counts = {
+        split: write_list(
+            place / f"{split}.tsv", [f"{p.image.relative_to(root)}\t{p.mask}" for p in some]
+        )
+        for split, some in every.items()
+    }
+    described = {"root": str(root), **folder_options(own)}
+    write_text(place / MINE, json.dumps(described, indent=1) + "\n")  # JSON is YAML too
+    about = {"dataset": "folder", "root": str(root), "entries": len(own.images)}
+    write_text(place / ABOUT, json.dumps(about))  # last: it says that all is there
+    return counts
+
+
+@contextmanager
+def _locked(place: Path) -> Iterator[None]:
+    """Let one process draw at a time. Others wait, and find the masks."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        handle = open_own(place / LOCK, os.O_RDWR)
+    except OSError as error:
+        raise OutputError(f"cannot use {place}: {error.strerror}.") from error
+    try:
+        with suppress(OSError):  # a file system without locks: two then write the same bytes
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

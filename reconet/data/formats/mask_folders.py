@@ -1,0 +1,186 @@
+"""Find images and masks that belong together, by the names of folders and files.
+
+    images/a.jpg        masks/a.png          also imgs, JPEGImages, labels, annotations, gt, ...
+    images/val/a.jpg    masks/val/a.png
+    val/images/a.jpg    val/masks/a.png
+    val/a.jpg           val_masks/a.png
+    val/a.jpg           val/a_mask.png
+
+The name of a mask may add something to that of its image, the same for all.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reconet.data.formats.labelled import LabelledImage
+from reconet.data.formats.splits import SPLITS, split_of_folder
+from reconet.data.formats.tree import Tree
+from reconet.data.layout import IMAGES, has_suffix
+
+IMAGE_FOLDERS = ("images", "image", "imgs", "img", "jpegimages", "photos", "rgb", "inputs", "data")
+MASK_FOLDERS = (
+    "masks",
+    "mask",
+    "labels",
+    "label",
+    "annotations",
+    "annotation",
+    "segmentationclass",
+    "segmentationclasspng",
+    "segmentation",
+    "segmentations",
+    "groundtruth",
+    "ground_truth",
+    "gt",
+    "targets",
+)
+MASKS_ADD = re.compile(r"(.+?)[_-]?(annot|annotations|labels?|masks?|gt)", re.I)
+MASK_ENDS = ("_mask", "_masks", "-mask", "_label", "_labels", "_gt", "_seg")
+MASKS = (".png", ".bmp", ".tif", ".tiff", ".gif", ".webp", ".jpg", ".jpeg")
+FEWEST = 0.1  # of the images of a folder that must have a mask in another
+
+
+class Layout(NamedTuple):
+    """Images with their masks, and options by which the dataset `folder` finds them itself."""
+
+    images: list[LabelledImage]
+    options: dict[str, Any] | None
+    folders: str  # for people
+
+
+@lru_cache(maxsize=4)
+def find_layout(tree: Tree) -> Layout | None:
+    """Find images and masks, or return None."""
+    pairs = [*_pairs_of_folders(tree)]
+    found: list[LabelledImage] = []
+    kept: list[tuple[Path, Path, str]] = []
+    for images, masks in pairs:
+        suffix, some = _match(tree.folders[images], tree.folders[masks], same=images == masks)
+        if some and len(some) >= FEWEST * _count_images(tree.folders[images], images == masks):
+            kept.append((images, masks, suffix))
+            found += [LabelledImage(i, tree.folder / m, split_of_folder(i)) for i, m in some]
+    if not found:
+        return None
+    first = kept[0]
+    told = f"{first[0]}/ and {first[1]}/" if first[0] != first[1] else f"{first[0]}/"
+    more = f", and {len(kept) - 1} more" if len(kept) > 1 else ""
+    return Layout(found, _options(kept), told + more)
+
+
+def _pairs_of_folders(tree: Tree) -> list[tuple[Path, Path]]:
+    """List the folders that may hold images and masks of the same names."""
+    with_images = [
+        folder
+        for folder, files in tree.folders.items()
+        if any(has_suffix(file, IMAGES) for file in files)
+    ]
+    masks: dict[tuple[str, ...], list[Path]] = defaultdict(list)
+    for folder in with_images:
+        for key in _mask_keys(folder):
+            masks[key].append(folder)
+    pairs: dict[Path, Path] = {}
+    for folder in with_images:
+        if any(part.lower() in MASK_FOLDERS for part in folder.parts):
+            continue
+        for key in _image_keys(folder):
+            others = [other for other in masks.get(key, []) if other != folder]
+            if others:
+                pairs.setdefault(folder, min(others, key=_preference))
+        if folder not in pairs and any(
+            file.stem.endswith(MASK_ENDS) for file in tree.folders[folder]
+        ):
+            pairs[folder] = folder
+    return list(pairs.items())
+
+
+def _preference(folder: Path) -> int:
+    places = [MASK_FOLDERS.index(p.lower()) for p in folder.parts if p.lower() in MASK_FOLDERS]
+    return min(places, default=len(MASK_FOLDERS))
+
+
+def _mask_keys(folder: Path) -> list[tuple[str, ...]]:
+    """Return what the paths of folders have in common that belong together."""
+    keys = []
+    parts = folder.parts
+    for index, part in enumerate(parts):
+        if part.lower() in MASK_FOLDERS:
+            keys.append((*parts[:index], "*", *parts[index + 1 :]))
+    match = MASKS_ADD.fullmatch(parts[-1]) if parts else None
+    if match is not None:
+        keys.append((*parts[:-1], match[1]))
+    return keys
+
+
+def _image_keys(folder: Path) -> list[tuple[str, ...]]:
+    parts = folder.parts
+    keys = [
+        (*parts[:index], "*", *parts[index + 1 :])
+        for index, part in enumerate(parts)
+        if part.lower() in IMAGE_FOLDERS
+    ]
+    if parts:
+        keys += [parts, (*parts[:-1], re.sub(r"[_-]?(images?|imgs?)$", "", parts[-1], flags=re.I))]
+    return [*keys, ("*", *parts)]
+
+
+def _match(
+    images: Sequence[Path], masks: Sequence[Path], *, same: bool
+) -> tuple[str, list[tuple[Path, Path]]]:
+    """Match files by name, with the ending of masks that fits most images."""
+    mask_of: dict[str, Path] = {}
+    for path in sorted(masks, key=lambda path: path.suffix.lower() in (".jpg", ".jpeg")):
+        if has_suffix(path, MASKS):
+            mask_of.setdefault(path.stem, path)
+    pictures = [path for path in images if has_suffix(path, IMAGES)]
+    if same:
+        pictures = [path for path in pictures if not path.stem.endswith(MASK_ENDS)]
+    ends: Counter[str] = Counter() if same else Counter({"": 0})
+    ends.update(_ends(pictures[:200], mask_of, same))
+    best: tuple[str, list[tuple[Path, Path]]] = ("", [])
+    for end, _ in ends.most_common(4):
+        some = [(path, mask_of[path.stem + end]) for path in pictures if path.stem + end in mask_of]
+        if len(some) > len(best[1]):
+            best = (end, some)
+    return best
+
+
+def _ends(images: Sequence[Path], mask_of: dict[str, Path], same: bool) -> Counter[str]:
+    """Count what the names of masks add to those of images."""
+    if same:
+        return Counter(end for path in images for end in MASK_ENDS if path.stem + end in mask_of)
+    if any(path.stem in mask_of for path in images):
+        return Counter({"": len(images)})
+    found: Counter[str] = Counter()
+    for path in images[:20]:
+        found.update(name[len(path.stem) :] for name in mask_of if name.startswith(path.stem))
+    return found
+
+
+def _count_images(files: Sequence[Path], same: bool) -> int:
+    count = sum(has_suffix(path, IMAGES) for path in files)
+    return count // 2 if same else count
+
+
+def _options(kept: Sequence[tuple[Path, Path, str]]) -> dict[str, Any] | None:
+    """Say where the files are by options of `folder`, if they are in two folders of the root."""
+    firsts = {(i.parts[0], m.parts[0]) for i, m, _ in kept if i.parts and m.parts}
+    suffixes = {suffix for *_, suffix in kept}
+    rest_is_same = all(i.parts[1:] == m.parts[1:] for i, m, _ in kept)
+    if len(firsts) != 1 or len(suffixes) != 1 or not rest_is_same:
+        return None
+    (images, masks), suffix = firsts.pop(), suffixes.pop()
+    if images == masks or not all(i.parts for i, *_ in kept):
+        return None
+    options: dict[str, Any] = {"images": images, "masks": masks, "mask_suffix": suffix}
+    subfolders = {i.parts[1] for i, *_ in kept if len(i.parts) > 1}
+    splits = {SPLITS[name.lower()]: name for name in subfolders if name.lower() in SPLITS}
+    if splits and not {"train", "val"} <= set(splits):
+        return None  # a list of pairs can split them
+    if splits and len(splits) == len(subfolders) and any(a != b for a, b in splits.items()):
+        options["splits"] = splits
+    defaults = {"images": "images", "masks": "masks", "mask_suffix": ""}
+    return {key: value for key, value in options.items() if defaults.get(key) != value}

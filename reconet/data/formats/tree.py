@@ -1,0 +1,157 @@
+"""Look at a folder that nobody has described: its files, and the images that annotations name."""
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from reconet.data.layout import IMAGES, has_suffix
+from reconet.errors import DataError
+from reconet.system.reading import TEXT_BYTES, read_file
+
+MOST_FILES = 2_000_000
+LARGE = 2**22  # bytes
+DEEPEST = 12  # folders within folders
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A folder and all files under it that are not hidden, sorted."""
+
+    folder: Path
+    files: tuple[Path, ...]  # relative to the folder
+    _kept: dict[Path, Any] = field(default_factory=dict, repr=False)
+
+    def with_suffix(self, *suffixes: str) -> list[Path]:
+        """List the files with one of these suffixes."""
+        return [path for path in self.files if path.suffix.lower() in suffixes]
+
+    @cached_property
+    def images(self) -> list[Path]:
+        return [path for path in self.files if has_suffix(path, IMAGES)]
+
+    @cached_property
+    def image_set(self) -> frozenset[Path]:
+        return frozenset(self.images)
+
+    @cached_property
+    def folders(self) -> dict[Path, list[Path]]:
+        """Return the files of each folder."""
+        found: dict[Path, list[Path]] = defaultdict(list)
+        for path in self.files:
+            found[path.parent].append(path)
+        return dict(found)
+
+    @cached_property
+    def _by_last_name(self) -> dict[str, list[Path]]:
+        found: dict[str, list[Path]] = defaultdict(list)
+        for path in self.images:
+            found[path.name].append(path)
+        return dict(found)
+
+    def find_image(self, name: str, near: Path = Path()) -> Path | None:
+        """Find an image by the name that a file of the folder `near` gives it.
+
+        The longest end of the name that fits decides: annotations often name the folders of
+        another machine. Of several images, one near the annotations is meant.
+        """
+        parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".", "..")]
+        found = self._by_last_name.get(parts[-1], []) if parts else []
+        if not found:
+            return None
+        fits = {path: _common_end(path.parts, parts) for path in found}
+        best = [path for path in found if fits[path] == max(fits.values())]
+        if len(best) > 1:
+            best = [path for path in best if path.is_relative_to(near)] or best
+        if len(best) > 1:
+            raise DataError(
+                f"{name!r} may be {self.folder / best[0]} or {self.folder / best[1]}: "
+                "give images different names, or put the annotations beside them."
+            )
+        return best[0]
+
+    def read_json(self, path: Path) -> Any:
+        """Read a json file of the folder. Large ones are kept: several formats look at them."""
+        kept = self._kept.get(path)
+        if kept is None:
+            data = read_bytes(self.folder / path)
+            kept = parse_json(data, self.folder / path)
+            if len(data) >= LARGE:
+                self._kept[path] = kept
+        return kept
+
+
+def read_tree(folder: Path) -> Tree:
+    """List the files under a folder. Links to folders are followed, once each."""
+    if not folder.is_dir():
+        what = "is not a folder" if folder.exists() else "does not exist"
+        raise DataError(f"{folder} {what}.")
+    files: list[Path] = []
+    seen: set[tuple[int, int]] = set()
+    todo = [Path()]
+    while todo:
+        place = todo.pop()
+        try:
+            status = os.stat(folder / place)
+            entries = sorted(os.scandir(folder / place), key=lambda entry: entry.name)
+        except OSError as error:
+            raise DataError(f"cannot read {folder / place}: {error.strerror}.") from error
+        if (status.st_dev, status.st_ino) in seen or len(place.parts) > DEEPEST:
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        for entry in entries:
+            if entry.name.startswith((".", "__MACOSX")):
+                continue
+            if entry.is_dir():
+                todo.append(place / entry.name)
+            else:
+                files.append(place / entry.name)
+        if len(files) > MOST_FILES:
+            raise DataError(f"{folder} holds more than {MOST_FILES:,} files.")
+    return Tree(folder, tuple(sorted(files)))
+
+
+def read_bytes(path: Path) -> bytes:
+    """Read an annotation file."""
+    try:
+        return read_file(path, limit=TEXT_BYTES)
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}.") from error
+
+
+def parse_json(data: bytes, path: Path) -> Any:
+    """Parse the content of a json file."""
+    try:
+        return json.loads(data.decode("utf-8-sig"))
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}, line {error.lineno}: {error.msg}.") from error
+    except RecursionError as error:
+        raise DataError(f"{path} nests too deeply.") from error
+    except ValueError as error:  # no UTF-8, or a number of thousands of digits
+        raise DataError(f"cannot read {path}: {str(error)[:100]}.") from error
+
+
+def last_name(address: str) -> str:
+    """Return the file name of an address or a path, such as /data/local-files/?d=mine/a%20b.jpg."""
+    plain = address.partition("?d=")[2] or address.partition("?")[0]
+    return unquote(plain).replace("\\", "/").rsplit("/", 1)[-1]
+
+
+def such_as(names: Iterable[str], most: int = 3) -> str:
+    """Name the first few of many."""
+    some = list(names)
+    return ", ".join(some[:most]) + (", ..." if len(some) > most else "")
+
+
+def _common_end(one: Sequence[str], other: Sequence[str]) -> int:
+    count = 0
+    for a, b in zip(reversed(one), reversed(other), strict=False):
+        if a != b:
+            break
+        count += 1
+    return count

@@ -1,0 +1,214 @@
+"""Broken and hostile files of each format: one line that names the file, and no harm."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reconet.data.formats.draw import draw
+from reconet.data.formats.recognise import read_folder
+from reconet.errors import ReconetError
+from tests.data.formats.exports import EXPORTS, Scene
+
+CLASSES = ("road", "roof", "tree")
+LABEL_HW = np.array([[0, 0, 1, 1], [2, 2, 1, 255]], np.uint8).repeat(5, 0).repeat(4, 1)
+SCENES = [
+    Scene(name, split, np.full((10, 16, 3), 90, np.uint8), LABEL_HW)
+    for name, split in (("a", "train"), ("b", "val"))
+]
+JSON_FORMATS = ("coco", "coco-panoptic", "labelme", "label-studio", "label-studio-png")
+STRANGE: tuple[Any, ...] = (
+    None, True, -1, 10**30, 1e308, float("nan"), "x\n\x1b[2J", "", [], {}, [[]], [0, 1], {"a": 1},
+)  # fmt: skip
+
+
+def read_and_draw(root: Path, form: str) -> None:
+    for one in read_folder(root, form).data.images:
+        if not isinstance(one.labels, Path):
+            draw(one.labels)
+
+
+def failure(root: Path, form: str) -> str:
+    with pytest.raises(ReconetError) as caught:
+        read_and_draw(root, form)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def write(root: Path, form: str) -> Path:
+    EXPORTS[form](root, SCENES, CLASSES)
+    return root
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path to every value inside a json."""
+    yield path
+    if isinstance(value, dict | list):
+        for key, child in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(child, (*path, key))
+
+
+def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    if not path:
+        return new
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[path[0]] = changed(value[path[0]], path[1:], new)
+    return copy
+
+
+@pytest.mark.parametrize("form", JSON_FORMATS)
+def test_a_strange_value_anywhere_in_a_json_is_read_or_refused_in_one_line(
+    tmp_path: Path, form: str
+) -> None:
+    file = next(write(tmp_path, form).rglob("*.json"))
+    good = json.loads(file.read_text())
+    everywhere = list(places(good))
+    rng = np.random.default_rng(0)
+    for number in range(260):
+        where = everywhere[int(rng.integers(len(everywhere)))]
+        new = STRANGE[number % len(STRANGE)]
+        file.write_text(json.dumps(changed(good, where, new)))
+        try:
+            read_and_draw(tmp_path, form)
+            text = ""
+        except ReconetError as error:
+            text = str(error)
+        assert "\n" not in text, (where, new)
+
+
+def test_an_annotation_of_coco_that_cannot_be_drawn_is_named(tmp_path: Path) -> None:
+    write(tmp_path, "coco")
+    file = tmp_path / "annotations/instances_train2017.json"
+    good = json.loads(file.read_text())
+    for key, value, reason in (
+        ("category_id", 99, "no category has the id 99"),
+        ("image_id", 99, "no image has the id 99"),
+        ("segmentation", [[0, 0, "x", 1, 1, 1]], "'x' is no coordinate"),
+        ("segmentation", [[0, 0, 1, 1, 1]], "a polygon is a list x, y, x, y"),
+        ("segmentation", {"size": [3, 3], "counts": [9]}, "run lengths do not fill"),
+        ("segmentation", [[0, 0, 1e9, 0, 1, 1]], "its points are not near the image"),
+        ("segmentation", 5, "neither polygons nor run lengths"),
+    ):
+        content = changed(good, ("annotations", 1, key), value)
+        file.write_text(json.dumps(content))
+        text = failure(tmp_path, "coco")
+        assert f"{file}, annotations[1]" in text
+        assert reason in text
+
+
+def test_annotations_with_boxes_only_are_left_out_and_counted(tmp_path: Path) -> None:
+    write(tmp_path, "coco")
+    file = tmp_path / "annotations/instances_train2017.json"
+    content = changed(json.loads(file.read_text()), ("annotations", 0, "segmentation"), [])
+    file.write_text(json.dumps(content))
+    notes = read_folder(tmp_path).data.notes
+    assert any("without an area: 1 (annotations[0])" in note for note in notes)
+
+
+def test_an_image_that_two_files_of_coco_label_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "coco")
+    file = tmp_path / "annotations/instances_train2017.json"
+    file.with_name("instances_more.json").write_text(file.read_text())
+    assert "both label train2017/a.png" in failure(tmp_path, "coco")
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("0 0.1 0.1 0.2 0.2 0.3", "5 numbers are no polygon"),
+        ("7 0.1 0.1 0.2 0.2 0.3 0.4", "there is no class 7"),
+        ("0 0.1 0.1 0.2 nan 0.3 0.4", "fractions from 0 to 1"),
+        ("0 10 10 20 20 30 40", "fractions from 0 to 1"),
+        ("road 0.1 0.1 0.2 0.2 0.3 0.4", "expected a class and numbers"),
+    ],
+)
+def test_a_wrong_line_of_yolo_is_named(tmp_path: Path, line: str, reason: str) -> None:
+    file = write(tmp_path, "yolo") / "labels/train/a.txt"
+    file.write_text(f"\n{line}\n")
+    text = failure(tmp_path, "yolo")
+    assert f"{file}, line 2: " in text
+    assert reason in text
+
+
+def test_boxes_of_yolo_are_no_labels_of_pixels(tmp_path: Path) -> None:
+    write(tmp_path, "yolo")
+    for file in tmp_path.rglob("*.txt"):
+        file.write_text("0 0.5 0.5 0.2 0.2\n")
+    assert "has no region with a class. left out: boxes" in failure(tmp_path, "yolo")
+
+
+BOMB = """<?xml version="1.0"?><!DOCTYPE lolz [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]>
+<annotations><image name="&b;" width="16" height="10"/></annotations>"""
+FILE = '<annotations><meta/><image name="a.png" width="16" height="10">{}</image></annotations>'
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (BOMB, "has a document type or entities, which are not read"),
+        (FILE.format('<polygon label="road" points="1,1;2"/>'), "image 'a.png', polygon 1"),
+        (FILE.format('<polygon label="road"/>'), "there is no 'points'"),
+        (
+            FILE.format('<mask label="road" rle="1,2" left="0" top="0" width="2" height="2"/>'),
+            "fill",
+        ),
+        (FILE.format('<box label="" xtl="1" ytl="1" xbr="2" ybr="2"/>'), "is no name of a class"),
+        (FILE.format('<polygon label="r" points="1,1;nan,2;3,4"/>'), "'nan' is no coordinate"),
+        ('<annotations><track id="0"/></annotations>', "export it as CVAT for images 1.1"),
+        ("<annotations>" + "<a>" * 1000, "nests too deeply"),
+        ("<annotations><image>", "line 1: no element found"),
+        (FILE.replace('"16"', '"999999999"').format(""), "is no size of an image"),
+    ],
+)
+def test_a_hostile_xml_is_refused_in_one_line(tmp_path: Path, content: str, reason: str) -> None:
+    write(tmp_path, "cvat")
+    (tmp_path / "annotations.xml").write_text(content)
+    text = failure(tmp_path, "cvat")
+    assert str(tmp_path / "annotations.xml") in text
+    assert reason in text
+
+
+def test_a_brush_of_another_image_or_cut_off_is_named(tmp_path: Path) -> None:
+    file = write(tmp_path, "label-studio") / "project-1.json"
+    good = json.loads(file.read_text())
+    results = good[0]["annotations"][0]["result"]
+    place = next(i for i, result in enumerate(results) if result["type"] == "brushlabels")
+    where = (0, "annotations", 0, "result", place, "value", "rle")
+    rle = results[place]["value"]["rle"]
+    for wrong, reason in (
+        ([0, 0, 0, 9, *rle[4:]], "its brush has 9 values, not 640"),
+        (rle[:12], "its brush is cut off"),
+        ([*rle[:8], 300], "a brush needs rle, a list of bytes"),
+    ):
+        file.write_text(json.dumps(changed(good, where, wrong)))
+        text = failure(tmp_path, "label-studio")
+        assert f"annotations[0].result[{place}]" in text
+        assert reason in text
+
+
+def test_a_folder_of_links_in_a_circle_is_walked_once(tmp_path: Path) -> None:
+    write(tmp_path, "labelme")
+    (tmp_path / "train" / "again").symlink_to(tmp_path)
+    assert len(read_folder(tmp_path).data.images) == 2
+
+
+@pytest.mark.parametrize("content", ["", "[" * 100_000, "{}", "[1]", '{"shapes": 1}', "\x00"])
+def test_a_json_that_means_nothing_is_no_format(tmp_path: Path, content: str) -> None:
+    (tmp_path / "a.json").write_text(content)
+    with pytest.raises(ReconetError, match="holds no labels of a known format"):
+        read_folder(tmp_path)
+
+
+def test_photographs_are_no_masks(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    scenes = [s._replace(image_hwc=rng.integers(0, 256, (90, 90, 3), np.uint8)) for s in SCENES]
+    for folder in ("images", "masks"):
+        EXPORTS["labelme"](tmp_path / folder, scenes, CLASSES)
+    for file in tmp_path.rglob("*.json"):
+        file.unlink()
+    with pytest.raises(ReconetError, match="hold more than 64 colours"):
+        read_folder(tmp_path)
