@@ -29,7 +29,7 @@ $(READY): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) (a minute or two, once) ..."
 	@$(PYTHON) -c 'import sys; sys.exit("reconet needs Python 3.11 or newer, found " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[data,export,serve,dev]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[backbones,data,export,serve,dev]'
 	@touch $@
 
 PHOTO = $$($(BIN)/python -c 'import matplotlib; print(matplotlib.get_data_path())')/sample_data/grace_hopper.jpg
@@ -81,7 +81,7 @@ bench: $(READY)
 	@$(BIN)/reconet bench data
 
 docs: $(READY)
-	@for page in contexts datasets scale tour; do \
+	@for page in backbones contexts datasets scale tour; do \
 	  $(BIN)/python -m tools.make_$$page && echo "written: docs/$$page.md" || exit 1; done
 
 # Takes an hour on two cores the first time. After that, only the page and its figures are written.

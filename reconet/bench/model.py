@@ -195,7 +195,7 @@ def _compiled(subject: Subject) -> Labeller:
 def _onnx(subject: Subject) -> Labeller:
     path = subject.folder / "model.onnx"
     model = subject.trained.model
-    write_onnx(trace(model, output_stride=_stride(subject)), export_info(subject.trained), path)
+    write_onnx(trace(model), export_info(subject.trained), path)
     opened = open_exported(path, (LABELS,))
     return lambda image_bchw: opened(image_bchw)[0]
 
@@ -205,14 +205,14 @@ def _openvino(subject: Subject, precision: str) -> Labeller:
         raise RuntimeError("this CPU cannot compute in bf16")
     path = subject.folder / "model.xml"
     if not path.is_file():
-        proto = to_onnx(trace(subject.trained.model, output_stride=_stride(subject)))
+        proto = to_onnx(trace(subject.trained.model))
         save_openvino(to_openvino(proto), export_info(subject.trained), path)
     return _by_openvino(path, precision)
 
 
 def _int8(subject: Subject) -> Labeller:
     path = subject.folder / "int8.xml"
-    proto = to_onnx(trace(subject.trained.model, output_stride=_stride(subject)))
+    proto = to_onnx(trace(subject.trained.model))
     height, width = subject.image_bchw.shape[2:]
     images = batch_of(subject.images, CALIBRATION, (height, width)).numpy()
     windows = [images[number : number + 1] for number in range(len(images))]
@@ -243,10 +243,6 @@ def _with_context(trained: TrainedNetwork, context: str) -> TrainedNetwork:
     recipe = with_context(trained.info.recipe, context)
     network = build_model(recipe, len(trained.info.classes), pretrained=False).eval()
     return TrainedNetwork(model=network, info=replace(trained.info, recipe=recipe))
-
-
-def _stride(subject: Subject) -> int:
-    return subject.trained.info.recipe.model.output_stride
 
 
 def untrained_network(backbone: str) -> TrainedNetwork:

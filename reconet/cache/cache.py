@@ -74,9 +74,15 @@ def find_store(
     """Return the store of the features of `source`. It may be incomplete, or not exist yet."""
     shapes = {name: [part.dtype, *part.shape] for name, part in parts.items()}
     trunk = digest_of_trunk(model.backbone, model.project if "c4" in parts else None)
-    family = digest_of({"trunk": trunk, "parts": shapes, **facts})
+    family = digest_of({"trunk": trunk, "parts": shapes, **_identity(model), **facts})
     identities = [source.identity(index) for index in range(len(source))]
     return Store(cache_root() / FEATURES / family / digest_of(identities), len(source), dict(parts))
+
+
+def _identity(model: Segmenter) -> dict[str, object]:
+    """Return what a backbone computes by beside its weights, if it has such a thing."""
+    identity = dict(model.backbone.identity())
+    return {"backbone": identity} if identity else {}
 
 
 def _workers(processes: Processes) -> int:
@@ -148,6 +154,7 @@ def fit_projection(
         )
     facts = {
         "backbone": digest_of_trunk(model.backbone, None),
+        **({"identity": model.backbone.identity()} if model.backbone.identity() else {}),
         "images": digest_of([source.identity(index) for index in range(len(source))]),
         "augmentation": augmentation.key(),
         "seed": seed,

@@ -89,7 +89,16 @@ def _check_network(recipe: "Recipe") -> str:
     loaded = load_backbone(model.backbone, weights)
     return (
         f"the network builds; {weights}: {len(loaded.loaded)} tensors fit, "
-        f"{len(loaded.ignored)} are not needed; the file does not say where the stride belongs "
+        f"{len(loaded.ignored)} are not needed{_unsaid(recipe)}"
+    )
+
+
+def _unsaid(recipe: "Recipe") -> str:
+    """Say what a file of weights of a ResNet leaves open."""
+    if not recipe.model.geometry:
+        return ""
+    return (
+        "; the file does not say where the stride belongs "
         f"(model.stride_on={recipe.model.stride_on})"
     )
 

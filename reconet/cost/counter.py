@@ -22,7 +22,6 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from reconet.errors import RecipeError
-from reconet.models.backbone import ResNet
 from reconet.models.features import Features
 from reconet.models.losses import segmentation_loss
 from reconet.models.segmenter import Segmenter, build_model
@@ -35,7 +34,6 @@ _FUSED: dict[Any, Any] = {
         lambda query, key, value, *_, out_shape=None, **__: sdpa_flop_count(query, key, value)
     )
 }
-STEM = ("conv1", "bn1", "relu", "maxpool")
 SMALLEST_INPUT = 33  # two features a side at stride 32: batch norm needs more than one
 
 
@@ -200,12 +198,12 @@ class PeakMemory(TorchDispatchMode):
 
 def _parts(net: Segmenter) -> dict[str, list[tuple[nn.Module, str]]]:
     """Return the parts of a network by name, each as modules with their paths."""
-    parts: dict[str, list[tuple[nn.Module, str]]] = {"backbone": [(net.backbone, "backbone")]}
-    if isinstance(net.backbone, ResNet):
-        children = dict(net.backbone.named_children())
-        stem = [(children[name], f"backbone.{name}") for name in STEM]
-        layers = {name: [(child, f"backbone.{name}")] for name, child in children.items()}
-        parts = {"stem": stem} | {name: layers[name] for name in layers if name not in STEM}
+    parts: dict[str, list[tuple[nn.Module, str]]] = {
+        part: [(net.backbone.get_submodule(name), f"backbone.{name}") for name in names]
+        for part, names in net.backbone.parts().items()
+    }
+    if not parts:
+        parts = {"backbone": [(net.backbone, "backbone")]}
     if net.project is not None:
         parts["project"] = [(net.project, "project")]
     parts["context"] = [(net.context, "context")]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from reconet.engine.optim import poly
+from reconet.engine.optim import learning_rate
 from reconet.engine.run_directory import Log, keep_changes
 from reconet.engine.setup import total_steps
 from reconet.errors import TrainingError
@@ -31,10 +31,7 @@ def extend_run(
     if steps == steps_before or log is None:
         return
     log.write(kind="extended", step=start, steps_before=steps_before, steps=steps)
-    old, new = (
-        poly(start, steps=length, lr=recipe.optim.lr, power=recipe.optim.power)
-        for length in (steps_before, steps)
-    )
+    old, new = (learning_rate(recipe.optim, start, length) for length in (steps_before, steps))
     progress.note(
         f"extended from {steps_before:,} to {steps:,} steps: from step {start:,} on the "
         f"learning rate follows the longer schedule ({new:.2g} instead of {old:.2g})"

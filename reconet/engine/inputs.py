@@ -206,7 +206,7 @@ def training_request(
             "seed": views.seed,
             **_option_facts(recipe),
         },
-        about=describe_features(recipe, train_set) | {"views": views.views},
+        about=describe_features(recipe, train_set, model.output_stride) | {"views": views.views},
     )
 
 
@@ -222,7 +222,7 @@ def validation_request(recipe: Recipe, model: Segmenter, val_set: Dataset) -> Fe
             "base_size": side,
             **_option_facts(recipe),
         },
-        about=describe_features(recipe, val_set),
+        about=describe_features(recipe, val_set, model.output_stride),
     )
 
 
@@ -231,7 +231,7 @@ def _option_facts(recipe: Recipe) -> dict[str, object]:
     return {"options": recipe.data.options} if recipe.data.options else {}
 
 
-def describe_features(recipe: Recipe, dataset: Dataset) -> dict[str, object]:
+def describe_features(recipe: Recipe, dataset: Dataset, stride: int) -> dict[str, object]:
     """Describe images and network for people who list the cache."""
     data, model = recipe.data, recipe.model
     return {
@@ -241,7 +241,7 @@ def describe_features(recipe: Recipe, dataset: Dataset) -> dict[str, object]:
         "crop": list(data.crop),
         "backbone": model.backbone,
         "weights": model.weights,
-        "output_stride": model.output_stride,
+        "output_stride": stride,
         "project": model.project,
     }
 

@@ -19,7 +19,8 @@ def check_resources(
 ) -> None:
     """Check disk and memory before the first step, not after hours."""
     weights = 4 * sum(p.numel() for p in state.model.parameters())
-    checkpoint = 2 * weights * (2 if state.ema else 1)
+    moments = 2 if recipe.optim.kind == "adamw" else 1
+    checkpoint = (1 + moments) * weights * (2 if state.ema else 1)
     free = shutil.disk_usage(directory).free
     if free < 2 * checkpoint + weights:
         raise OutputError(
@@ -53,7 +54,8 @@ def memory_warning(recipe: Recipe, state: State, processes: Processes) -> str | 
     half = 1 if recipe.train.precision == "fp32" else 2
     cost = model_cost(state.model, recipe.data.crop)
     weights = 4 * sum(p.numel() for p in state.model.parameters())
-    fixed = weights * (4 if state.ema else 3)  # with gradients, momenta, running mean
+    moments = 2 if recipe.optim.kind == "adamw" else 1
+    fixed = weights * (2 + moments + (state.ema is not None))  # gradients, moments, running mean
     need = images * cost.training_bytes // half + fixed
     if processes.device.type == "cpu":  # its processes share the memory
         free //= int(os.environ.get("LOCAL_WORLD_SIZE", 1))

@@ -44,7 +44,7 @@ from reconet.errors import DataError
 from reconet.evaluation import StoppedError, write_prediction_sheet
 from reconet.inference.protocol import Protocol
 from reconet.models.network_info import NetworkInfo
-from reconet.models.segmenter import Segmenter
+from reconet.models.segmenter import Segmenter, complete_backbone
 from reconet.models.trained import TrainedNetwork, save_trained
 from reconet.recipes.schema import Recipe
 from reconet.system.allocator import keep_freed_memory
@@ -93,7 +93,7 @@ def run_training(
     with join_processes(device) as processes, ExitStack() as stack:
         if processes.device.type == "cpu":
             keep_freed_memory()
-        recipe = complete_recipe(recipe)
+        recipe = complete_backbone(complete_recipe(recipe))
         directory = Path(processes.broadcast(str(directory)))
         processes.run_on_first(lambda: stack.enter_context(lock_directory(directory)))
         opened = processes.run_on_first(lambda: open_run(directory, recipe, resume=resume))

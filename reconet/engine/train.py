@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -42,7 +42,7 @@ class State:
     """Everything that changes during a training."""
 
     model: Segmenter
-    optimizer: torch.optim.SGD
+    optimizer: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
     ema: Ema | None
     step: int = 0  # how many steps are done
@@ -110,9 +110,12 @@ def _distribute(model: Segmenter, processes: Processes) -> nn.Module:
     # Batch norm is synchronised, so buffers agree without being sent. torch 2.13 renamed the
     # setting.
     devices = [processes.device] if processes.device.type == "cuda" else None
-    if "forward_sync_buffers" in inspect.signature(DistributedDataParallel).parameters:
-        return DistributedDataParallel(model, device_ids=devices, forward_sync_buffers=False)
-    return DistributedDataParallel(model, device_ids=devices, broadcast_buffers=False)
+    known = inspect.signature(DistributedDataParallel).parameters
+    buffers = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
+    own: Any = {buffers: False}
+    # Few contexts read all maps, so layers beside the way to the last may get no gradient.
+    unused = model.backbone.has_side_layers and not model.frozen
+    return DistributedDataParallel(model, device_ids=devices, find_unused_parameters=unused, **own)
 
 
 def _backward(

@@ -74,15 +74,19 @@ def export(
     if path.suffix != chosen.suffix:
         raise ExportError(f"--out of format {format} ends in {chosen.suffix}, got {path}.")
     recipe = trained.info.recipe
-    reason = trained.model.context.info.not_in_onnx
-    if reason and format != "torch":
-        raise ExportError(
-            f"{recipe.model.context} cannot be written as {format}: {reason}. Use --format torch."
-        )
+    unfit = {
+        recipe.model.context: trained.model.context.info.not_in_onnx,
+        recipe.model.backbone_title: trained.model.backbone.not_in_onnx,
+    }
+    for name, reason in unfit.items():
+        if reason and format != "torch":
+            raise ExportError(
+                f"{name} cannot be written as {format}: {reason}. Use --format torch."
+            )
     check_output_file(path)
     info = export_info(trained)
     progress.status("tracing ...")
-    program = trace(trained.model, output_stride=recipe.model.output_stride)
+    program = trace(trained.model)
     if int8 is not None:
         found = quantise_network(trained, info, to_onnx(program), int8, root, progress)
         return _write_int8(path, trained, found, progress)

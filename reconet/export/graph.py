@@ -45,13 +45,14 @@ def smallest_side(output_stride: int) -> int:
     return 2 * output_stride + 1
 
 
-def trace(model: Segmenter, *, output_stride: int) -> ExportedProgram:
+def trace(model: Segmenter) -> ExportedProgram:
     """Build the graph for any number of images of any size."""
     if model.num_classes > MOST_CLASSES:
         raise ExportError(
             f"an export has labels of 8 bits: at most {MOST_CLASSES} classes, got "
             f"{model.num_classes}."
         )
+    output_stride = model.output_stride
     least = smallest_side(output_stride)
     # Not square, and at no size that a network is likely to be trained at.
     example = torch.zeros(2, 3, 9 * output_stride, 11 * output_stride, dtype=torch.uint8)
@@ -111,5 +112,5 @@ def export_info(trained: TrainedNetwork) -> ExportInfo:
     return ExportInfo(
         network=trained.info,
         precision="fp32",
-        smallest=smallest_side(trained.info.recipe.model.output_stride),
+        smallest=smallest_side(trained.model.output_stride),
     )

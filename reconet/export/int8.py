@@ -29,6 +29,7 @@ from reconet.export.sample_images import (
 from reconet.inference.backends.export_info import ExportInfo
 from reconet.inference.network import make_forward
 from reconet.inference.protocol import Protocol
+from reconet.models.segmenter import Segmenter
 from reconet.models.trained import TrainedNetwork
 from reconet.system.distributed import pick_device
 from reconet.system.hardware import make_bf16_safe
@@ -39,7 +40,6 @@ KEPT_IN_FP32: tuple[tuple[str, ...], ...] = (
     (),
     ("model.context.core",),
     ("model.context", "model.classify"),
-    ("model.context", "model.classify", "model.backbone.conv1", "model.backbone.layer1"),
 )
 SCOPES = "pkg.torch.onnx.name_scopes"  # where torch writes the module that a node came from
 
@@ -128,7 +128,8 @@ def quantise_network(
     def score(model: Any) -> float | None:
         return None if scorer is None else scorer.score_openvino(model, info)
 
-    model, attempts = search(make, score, before, options.max_loss)
+    choices = kept_in_fp32(trained.model)
+    model, attempts = search(make, score, before, options.max_loss, choices)
     if attempts[-1].loss > options.max_loss:
         losses = ", ".join(f"{attempt.loss:.2f}" for attempt in attempts)
         raise ExportError(
@@ -140,6 +141,12 @@ def quantise_network(
     )
     made_by = {"calibrated_on": found.calibrated_on, "scored_on": found.scored_on}
     return replace(found, info=replace(info, int8=attempts[-1].as_dict() | made_by))
+
+
+def kept_in_fp32(model: Segmenter) -> tuple[tuple[str, ...], ...]:
+    """Return what stays in fp32 in each attempt, at last the first layers of the backbone too."""
+    first = tuple(f"model.backbone.{name}" for name in model.backbone.first_modules)
+    return (*KEPT_IN_FP32, (*KEPT_IN_FP32[-1], *first)) if first else KEPT_IN_FP32
 
 
 def calibration_windows(images: SampleImages, protocol: Protocol) -> Iterator[NDArray[np.uint8]]:

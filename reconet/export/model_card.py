@@ -56,6 +56,7 @@ def model_card(
     with torch.device("meta"):
         model = build_model(trained.info.recipe, len(trained.info.classes), pretrained=False)
         cost = model_cost(model, data.crop)
+    start_licence = trained.model.backbone.licence(trained.info.recipe.model.weights)
     parts = [
         _front_matter(trained, title, licence, trained_on),
         f"# {title}",
@@ -72,6 +73,7 @@ def model_card(
         ", ".join(trained.info.classes),
         "## Licence",
         f"Weights: {licence or 'not stated by the person who shared them'}.",
+        _backbone_licence(trained, start_licence),
         f"Training data ({trained_on}): {_terms(data.name)}.",
         "## Recipe",
         f"```json\n{dump_recipe(trained.info.recipe)}\n```",
@@ -114,9 +116,9 @@ def _front_matter(trained: TrainedNetwork, title: str, licence: str | None, trai
 
 def _summary(trained: TrainedNetwork, trained_on: str) -> str:
     model, data, classes = trained.info.recipe.model, trained.info.recipe.data, trained.info.classes
-    network = (
-        f"`{model.context}` on a dilated {model.backbone} (output stride {model.output_stride})"
-    )
+    stride = trained.model.output_stride
+    dilated = "a dilated " if model.geometry else ""
+    network = f"`{model.context}` on {dilated}{model.backbone_title} (output stride {stride})"
     if model.module is not None:
         network = f"`{model.module}`, a network that is not part of this package"
     more = f" and {len(classes) - 3} more" if len(classes) > 3 else ""
@@ -165,6 +167,15 @@ def _costs(cost: ModelCost, crop: tuple[int, int]) -> str:
         f"for one image of {crop[0]} x {crop[1]}. It needs at most "
         f"{readable_bytes(cost.peak_bytes)} of memory beside its weights."
     )
+
+
+def _backbone_licence(trained: TrainedNetwork, licence: str) -> str:
+    """Say whose weights the backbone started from. They bind the network that is made of them."""
+    model = trained.info.recipe.model
+    if model.module is not None or model.weights is None or trained.info.origin:
+        return ""
+    what = f"Backbone ({model.backbone_title}, {model.weights} weights)"
+    return f"{what}: {licence or 'licence not known to this package'}."
 
 
 def _terms(dataset: str) -> str:

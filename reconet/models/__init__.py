@@ -2,7 +2,7 @@
 
 whole.py          networks of your own, and the table MODULES
 segmenter.py      the whole network, and create_model() and build_model() that build it
-backbone.py       the contract of a backbone, the table BACKBONES, and ResNet with dilation
+backbone/         one file per family of backbones, the contract, and the table BACKBONES
 context/          one file per context method, and the table CONTEXTS
 head.py           classifiers
 layers.py         layers that several parts share
@@ -14,6 +14,7 @@ network_info.py   NetworkInfo: recipe, classes, colours and score of a trained n
 trained.py        save and load a trained network
 compact.py        its weights in int8 and fp16, for small files
 weights.py        pretrained weights of the backbone
+weight_files.py   files of weights, read without running their code
 hub.py            downloads from the hub
 fold.py           batch norm folded into convolutions, for use
 decompose.py      the low-rank tensor of a context, rank by rank

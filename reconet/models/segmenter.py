@@ -9,7 +9,16 @@ from pydantic import TypeAdapter, ValidationError
 from torch import Tensor, nn
 
 from reconet.errors import RecipeError, pick, unknown
-from reconet.models.backbone import BACKBONES, Backbone, Stem, StrideOn, check_backbone
+from reconet.models.backbone import (
+    Backbone,
+    Stem,
+    StrideOn,
+    check_backbone,
+    check_backbone_name,
+    complete_model,
+    make_backbone,
+)
+from reconet.models.backbone.base import MEAN, STD
 from reconet.models.context import CONTEXTS
 from reconet.models.context.base import ContextModule
 from reconet.models.features import Features, Logits
@@ -20,10 +29,6 @@ from reconet.models.whole import MODULES, PassOn, WholeBackbone
 from reconet.recipes.schema import Data, Model, Recipe, validation_message
 
 T = TypeVar("T", Data, Model)
-
-# Of ImageNet, for RGB in 0..1. The public backbone weights were trained with them.
-MEAN = (0.485, 0.456, 0.406)
-STD = (0.229, 0.224, 0.225)
 
 
 class Segmenter(nn.Module):
@@ -59,7 +64,7 @@ class Segmenter(nn.Module):
         self.register_buffer("mean_c11", torch.tensor(mean).view(3, 1, 1))
         self.register_buffer("std_c11", torch.tensor(std).view(3, 1, 1))
         for parameter in self.trunk_parameters():
-            parameter.requires_grad_(not frozen)
+            parameter.requires_grad_(parameter.requires_grad and not frozen)
 
     def forward(self, inputs: Tensor | Features, size: tuple[int, int] | None = None) -> Logits:
         """Return logits of `size`, by default the size of the image.
@@ -116,6 +121,11 @@ class Segmenter(nn.Module):
             self.backbone.eval()
         return self
 
+    @property
+    def output_stride(self) -> int:
+        """Return the stride of the coarsest map. A whole network of a user is trusted with 8."""
+        return max(8, *self.backbone.strides)
+
     def normalise(self, image_bchw: Tensor) -> Tensor:
         """Normalise an image. The network does it, so that no caller or export can forget it."""
         scale = 1 if image_bchw.is_floating_point() else 255
@@ -137,17 +147,20 @@ def create_model(
     weights: str | None = None,
     project: int | None = None,
     frozen: bool = False,
+    backbone_config: dict[str, Any] | None = None,
     **options: Any,
 ) -> Segmenter:
     """Build a network by the name of its context.
 
     `options` are those of the context, such as rank=16. `crop` is the (height, width) of training,
     by which some contexts size their weights. The network then runs at any size. `weights` are
-    those of the backbone: "imagenet", a hub id or a file.
+    those of the backbone: "pretrained" or "imagenet", a hub id or a file. `backbone_config` builds
+    a backbone hf:NAME without looking for its files.
     """
     settings = _checked(
         Model,
         backbone=backbone,
+        backbone_config=backbone_config or {},
         stem=stem,
         stride_on=stride_on,
         output_stride=output_stride,
@@ -168,6 +181,13 @@ def build_model(recipe: Recipe, num_classes: int, *, pretrained: bool = True) ->
     if not pretrained:
         model = model.model_copy(update={"weights": None})
     return _build(model, recipe.data.crop, num_classes)
+
+
+def complete_backbone(recipe: Recipe) -> Recipe:
+    """Write what the files of a backbone tell into a recipe, which then needs them no more."""
+    if recipe.model.module is not None:
+        return recipe
+    return recipe.model_copy(update={"model": complete_model(recipe.model)})
 
 
 def wrap_module(
@@ -192,6 +212,7 @@ def _build(settings: Model, crop: tuple[int, int], num_classes: int) -> Segmente
     if settings.module is not None:
         model = wrap_module(MODULES[settings.module](num_classes, **options), num_classes)
     else:
+        settings = complete_model(settings)
         model = _assemble(settings, crop, num_classes, options)
     model.built_from = settings, crop
     return model
@@ -200,8 +221,7 @@ def _build(settings: Model, crop: tuple[int, int], num_classes: int) -> Segmente
 def _assemble(
     settings: Model, crop: tuple[int, int], num_classes: int, options: dict[str, Any]
 ) -> Segmenter:
-    net = BACKBONES[settings.backbone](settings)
-    check_backbone(net)
+    net = make_backbone(settings)
     loaded = ""
     if settings.weights is not None:
         report = load_backbone(net, settings.weights)
@@ -218,6 +238,8 @@ def _assemble(
         aux=settings.aux,
         project=settings.project,
         frozen=settings.frozen,
+        mean=tuple(net.mean),
+        std=tuple(net.std),
     )
     model.weights_from = loaded
     return model
@@ -242,7 +264,7 @@ def check_model(settings: Model) -> dict[str, Any]:
         owner, make = f"module {settings.module!r}", pick(MODULES, settings.module, "module")
         hints = get_type_hints(make.__init__ if isinstance(make, type) else make)  # type: ignore[misc]
         return _checked_options(owner, options, hints, {})
-    pick(BACKBONES, settings.backbone, "backbone")
+    check_backbone_name(settings)
     context = pick(CONTEXTS, settings.context, "context")
     hints = get_type_hints(context.__init__, include_extras=True)
     if settings.rank is not None and "rank" in hints:

@@ -18,7 +18,9 @@ from reconet.errors import CheckpointError
 from reconet.models.compact import decode_weights, encode_weights
 from reconet.models.network_info import FORMAT, NetworkInfo
 from reconet.models.segmenter import Segmenter, build_model
-from reconet.models.weights import LoadReport, compare_weights, read_tensors
+from reconet.models.weight_files import read_tensors
+from reconet.models.weights import LoadReport, compare_weights
+from reconet.recipes.schema import HUB_PREFIX, Model
 from reconet.system.files import write_atomic
 from reconet.system.own_code import explain_missing_import
 from reconet.system.readable import counted
@@ -67,6 +69,7 @@ def load_trained(source: Path) -> TrainedNetwork:
     """Load the network of a run directory, or of a .safetensors file that a run has written."""
     path = find_weights(source)
     info = read_info(path)
+    _check_carries_backbone(info.recipe.model, path)
     state = read_weights(path)
     size = sum(value.numel() for value in state.values())
     with _no_larger_than(size, path), explain_missing_import(info.imports, path):
@@ -88,6 +91,15 @@ def read_info(path: Path) -> NetworkInfo:
             "a newer version of reconet may have written it."
         )
     return NetworkInfo.from_texts(metadata, path)
+
+
+def _check_carries_backbone(model: Model, path: Path) -> None:
+    """Refuse a file that would make us look elsewhere, on the disk or on the hub."""
+    if model.backbone.startswith(HUB_PREFIX) and not (model.backbone_config or model.module):
+        raise CheckpointError(
+            f"{path} does not say what its backbone {model.backbone_title} is built from "
+            "(model.backbone_config)."
+        )
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
@@ -146,7 +158,7 @@ def _no_larger_than(weights: int, path: Path) -> Iterator[None]:
 
     def count(_module: object, _name: str, parameter: Tensor | None) -> None:
         nonlocal built
-        if parameter is not None and get_ident() == thread:
+        if parameter is not None and get_ident() == thread and not parameter.is_meta:
             built += parameter.numel()
         if built > 2 * weights + 10**6:  # some parameters may be registered twice
             raise CheckpointError(

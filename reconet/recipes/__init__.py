@@ -6,6 +6,8 @@ overrides.py   change single settings, as `--set optim.lr=0.02` does
 storage.py     read and write recipes as JSON files
 choose.py      choose settings for somebody's own images, with reasons
 paper.py       what all trainings of the paper have in common
+frozen.py      what all trainings on frozen backbones have in common
+convnext.py    what all trainings of a whole ConvNeXt have in common
 ade20k.py ...  the recipes of one dataset
 
 A recipe is called `<dataset>/<function>`. There is one for each dataset and backbone of the paper.

@@ -1,6 +1,7 @@
 """ADE20K (SceneParse150), 150 classes."""
 
-from reconet.recipes.frozen import frozen_data, frozen_recipe
+from reconet.recipes.convnext import convnext_recipe
+from reconet.recipes.frozen import dinov2_recipe, frozen_data, frozen_recipe
 from reconet.recipes.paper import paper_recipe
 from reconet.recipes.schema import Data, Recipe
 
@@ -20,3 +21,13 @@ def frozen_r50() -> Recipe:
     # 4000 steps are 3 epochs of 20210 images. That is enough to learn from one view of each, and
     # one view already takes 9 GB.
     return frozen_recipe(frozen_data("ade20k", views=1), steps=4000)
+
+
+def frozen_dinov2_s() -> Recipe:
+    """Train a head on cached features of a frozen DINOv2-S (docs/backbones.md)."""
+    return dinov2_recipe("ade20k", steps=4000, views=1)
+
+
+def convnext_t() -> Recipe:
+    """Fine-tune ConvNeXt-T with RecoNet (docs/backbones.md)."""
+    return convnext_recipe(Data(name="ade20k"), epochs=120)

@@ -6,8 +6,9 @@ reconet train folder/frozen --set data.root=mine --set 'data.options.classes=["r
 
 from pydantic import JsonValue
 
-from reconet.recipes.frozen import frozen_data, frozen_recipe
-from reconet.recipes.schema import Augment, Data, Model, Optim, Recipe, Train
+from reconet.recipes.convnext import convnext_recipe
+from reconet.recipes.frozen import dinov2_recipe, frozen_data, frozen_recipe
+from reconet.recipes.schema import Augment, Data, Eval, Model, Optim, Recipe, Train
 
 # Photos of one thing differ in light, camera and angle. These values keep them believable.
 MODEST = Augment(
@@ -33,6 +34,23 @@ def frozen() -> Recipe:
     """Train a head on your own images and masks in minutes, without a GPU (docs/frozen.md)."""
     # Folders are small. With 200 images 1000 steps are 80 epochs, so each of 4 views is seen 20
     # times. With 4000 images they are 4 epochs, and each view is seen once.
+    return _own(frozen_recipe(frozen_data("folder", views=4), steps=1000, eval_every=250))
+
+
+def frozen_dinov2_s() -> Recipe:
+    """Train a head on cached features of a frozen DINOv2-S (docs/backbones.md)."""
+    return _own(dinov2_recipe("folder", steps=1000, views=4, eval_every=250))
+
+
+def convnext_t() -> Recipe:
+    """Fine-tune ConvNeXt-T on your own images and masks (docs/backbones.md)."""
+    recipe = convnext_recipe(Data(name="folder"), epochs=80, batch=8)
+    optim = recipe.optim.model_copy(update={"warmup": 100})  # folders are small
+    train = recipe.train.model_copy(update={"save_every": 200, "eval_every": 200})
+    return _own(recipe.model_copy(update={"optim": optim, "train": train, "eval": Eval()}))
+
+
+def _own(recipe: Recipe) -> Recipe:
+    """Add the augmentation and the options of new folders."""
     own = {"augment": MODEST, "options": dict(NEW_OPTIONS)}
-    data = frozen_data("folder", views=4).model_copy(update=own)
-    return frozen_recipe(data, steps=1000, eval_every=250)
+    return recipe.model_copy(update={"data": recipe.data.model_copy(update=own)})

@@ -11,6 +11,8 @@ from reconet.recipes.schema import Recipe, list_settings, validation_message
 
 # The length of a training is given in epochs or in steps. Setting one clears the other.
 _CLEARS = {"train.epochs": "steps", "train.steps": "epochs"}
+# What a setting makes meaningless, with the value that stands for "not set".
+_RESETS: dict[str, tuple[str, object]] = {"model.backbone": ("backbone_config", {})}
 
 
 def apply_overrides(recipe: Recipe, settings: Iterable[str]) -> Recipe:
@@ -41,6 +43,9 @@ def override(recipe: Recipe, key: str, text: str) -> Recipe:
         node = node[group]
     if key in _CLEARS and text != "null":
         node[_CLEARS[key]] = None
+    if key in _RESETS:
+        other, empty = _RESETS[key]
+        node[other] = empty
     errors: list[ValidationError] = []
     broken = _broken_json(key, text)
     if broken is not None and ".options" in key:  # options may be of any type, here too a text

@@ -25,6 +25,8 @@ from reconet.recipes.storage import read_recipe
 from reconet.system.run_files import RECIPE
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
+    "ade20k/convnext_t": ade20k.convnext_t,
+    "ade20k/frozen_dinov2_s": ade20k.frozen_dinov2_s,
     "ade20k/frozen_r50": ade20k.frozen_r50,
     "ade20k/reconet_r50": ade20k.reconet_r50,
     "ade20k/reconet_r101": ade20k.reconet_r101,
@@ -35,7 +37,9 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "coco/reconet_r101": coco.reconet_r101,
     "coco/reconet_r152": coco.reconet_r152,
     "cocostuff/reconet_r101": cocostuff.reconet_r101,
+    "folder/convnext_t": folder.convnext_t,
     "folder/frozen": folder.frozen,
+    "folder/frozen_dinov2_s": folder.frozen_dinov2_s,
     "folder/reconet": folder.reconet,
     "pcontext/reconet_r101": pcontext.reconet_r101,
     "scenes/fcn": scenes.fcn,
@@ -44,6 +48,8 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "scenes/study_quick": scenes.study_quick,
     "scenes/tiny": scenes.tiny,
     "siftflow/reconet_r101": siftflow.reconet_r101,
+    "voc12/convnext_t": voc12.convnext_t,
+    "voc12/frozen_dinov2_s": voc12.frozen_dinov2_s,
     "voc12/frozen_r50": voc12.frozen_r50,
     "voc12/reconet_r50": voc12.reconet_r50,
     "voc12/reconet_r101": voc12.reconet_r101,

@@ -26,6 +26,17 @@ Side = Annotated[int, Field(gt=0, le=2**15, strict=True)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Weight = Annotated[float, Field(ge=0, le=1000)]
 Zoom = Annotated[float, Field(gt=0, le=16)]  # beyond it, one image takes hours
+# The configuration of a backbone comes from files of strangers, and sizes what is built.
+ConfigName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+ConfigText = Annotated[str, Field(max_length=64)]
+ConfigNumber = Annotated[int, Field(ge=-1, le=2**15, strict=True)]
+ConfigReal = Annotated[float, Field(ge=-1e6, le=1e6, strict=True)]
+ConfigPlain = bool | ConfigNumber | ConfigReal | ConfigText | None
+ConfigList = Annotated[list[ConfigPlain], Field(max_length=64)]
+BackboneConfig = Annotated[
+    dict[ConfigName, ConfigPlain | ConfigList | list[ConfigList]], Field(max_length=64)
+]
+HUB_PREFIX = "hf:"  # of a backbone that the package transformers has
 
 
 def _both_sides(value: object) -> object:
@@ -139,17 +150,19 @@ class Model(Settings):
     """The network: backbone, context and classifiers."""
 
     backbone: str = "resnet101"
-    """resnet18, resnet34, resnet50, resnet101, resnet152, or one of your own"""
+    """resnet18, 34, 50, 101 or 152, hf:HUB_ID or hf:FOLDER (docs/backbones.md), or your own"""
+    backbone_config: BackboneConfig = {}
+    """what an hf: backbone is built from; read from its hub id or folder if it is empty"""
     stem: Literal["deep", "deep32", "plain"] = "deep"
     """three 3x3 convolutions (the paper), narrow ones (mmsegmentation) or one 7x7 (torchvision)"""
     stride_on: Literal["3x3", "1x1"] = "3x3"
     """which convolution of a bottleneck has the stride: torchvision and timm, or Caffe and Keras"""
     output_stride: Literal[8, 16, 32] = 8
-    """input pixels per feature of the last stage"""
+    """input pixels per feature of the last stage, for ResNet and ConvNeXt"""
     width: Annotated[float, Field(gt=0, le=16)] = 1.0
     """factor on the backbone's channels"""
     weights: str | None = None
-    """weights of the backbone: "imagenet", a timm hub id, or a .safetensors or .pth file"""
+    """weights of the backbone: "pretrained" or "imagenet" (its public ones), a timm id, a file"""
     frozen: bool = False
     """keep the backbone as it is: no gradients, no moving statistics"""
     project: Annotated[int, Field(ge=4, le=2**14, strict=True)] | None = None
@@ -168,7 +181,22 @@ class Model(Settings):
     @property
     def title(self) -> str:
         """Return the name of the network for people."""
-        return self.module or f"{self.context} on {self.backbone}"
+        return self.module or f"{self.context} on {self.backbone_title}"
+
+    @property
+    def backbone_title(self) -> str:
+        """Return the name of the backbone for people: of a folder or hub id, that alone."""
+        if not self.backbone.startswith(HUB_PREFIX):
+            return self.backbone
+        name = self.backbone.removeprefix(HUB_PREFIX)
+        return Path(name).name if name.startswith((".", "/", "~")) else name
+
+    @property
+    def geometry(self) -> str:
+        """Describe stride and width, for backbones that take them from here."""
+        if self.backbone.startswith(HUB_PREFIX):
+            return ""
+        return f", output stride {self.output_stride}, width {self.width:g}"
 
     @property
     def short_name(self) -> str:
@@ -204,18 +232,24 @@ class Loss(Settings):
 class Optim(Settings):
     """How the weights are updated."""
 
+    kind: Literal["sgd", "adamw"] = "sgd"
+    """stochastic gradient descent (the paper), or AdamW, for ConvNeXt and transformers"""
     lr: PositiveFloat = 0.01
     """base learning rate, decayed by (1 - step/steps)^power"""
+    warmup: Annotated[int, Field(ge=0, le=10**9, strict=True)] = 0
+    """steps in which the learning rate rises from almost zero to that decay"""
     power: PositiveFloat = 0.9
     """exponent of the decay"""
     head_lr_factor: PositiveFloat = 10.0
     """factor on the learning rate of all layers after the backbone"""
+    layer_decay: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """factor on the learning rate of each layer of the backbone, from its last to its first"""
     core_lr_factor: Annotated[float, Field(ge=0)] = 1.0
     """further factor on the learning rate of the context's core; 0 freezes it"""
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    """momentum of stochastic gradient descent"""
+    """momentum of stochastic gradient descent; the first of the two betas of AdamW"""
     weight_decay: Annotated[float, Field(ge=0)] = 1e-4
-    """weight decay of stochastic gradient descent"""
+    """weight decay; AdamW has none on biases, norms, tokens and positions"""
     clip: PositiveFloat | None = None
     """largest norm of the gradient"""
 

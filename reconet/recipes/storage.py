@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from reconet.errors import RecipeError
-from reconet.recipes.schema import Recipe, validation_message
+from reconet.recipes.schema import HUB_PREFIX, Recipe, validation_message
 from reconet.system.files import write_text
 from reconet.system.paths import short_paths
 from reconet.system.reading import SETTINGS_BYTES, read_text
@@ -50,4 +50,6 @@ def without_paths(recipe: Recipe) -> Recipe:
     """Return a recipe that does not tell where its owner keeps files, so that it can be shared."""
     values = short_paths(recipe.model_dump(mode="json"))
     values["data"]["root"] = values["train"]["init_from"] = None
+    if recipe.model.backbone.startswith(HUB_PREFIX):
+        values["model"]["backbone"] = HUB_PREFIX + recipe.model.backbone_title
     return Recipe.model_validate(values)

@@ -4,7 +4,8 @@ The leaderboard entry is trained in three stages, chained by train.init_from: co
 reconet_… of this file, then reconet_…_trainval.
 """
 
-from reconet.recipes.frozen import frozen_data, frozen_recipe
+from reconet.recipes.convnext import convnext_recipe
+from reconet.recipes.frozen import dinov2_recipe, frozen_data, frozen_recipe
 from reconet.recipes.paper import paper_recipe
 from reconet.recipes.schema import Data, Recipe
 
@@ -55,6 +56,16 @@ def small_r50() -> Recipe:
     }
     parts = {name: getattr(start, name).model_copy(update=new) for name, new in changes.items()}
     return start.model_copy(update=parts)
+
+
+def frozen_dinov2_s() -> Recipe:
+    """Train a head on cached features of a frozen DINOv2-S (docs/backbones.md)."""
+    return dinov2_recipe("voc12", steps=2000, views=1, train_split="trainaug")
+
+
+def convnext_t() -> Recipe:
+    """Fine-tune ConvNeXt-T with RecoNet on 10582 augmented images (docs/backbones.md)."""
+    return convnext_recipe(Data(name="voc12", train_split="trainaug"), epochs=80)
 
 
 def _stage(backbone: str, split: str, *, lr: float, epochs: int) -> Recipe:

@@ -82,7 +82,7 @@ def _parts(model: Model) -> dict[str, str]:
         return {"network": f"{model.module}, not of this package"}
     return {
         "context": model.context,
-        "backbone": f"{model.backbone}, output stride {model.output_stride}, width {model.width:g}",
+        "backbone": f"{model.backbone_title}{model.geometry}",
     }
 
 

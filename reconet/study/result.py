@@ -240,8 +240,7 @@ def conditions(result: StudyResult) -> list[tuple[str, str]]:
         ("scored on", f"{data.name} {data.val_split}"),
         (
             "network",
-            f"{model.backbone} x {model.width:g}{frozen}, output stride {model.output_stride}"
-            f"{project}, {rank}, weights {weights}",
+            f"{model.backbone_title}{frozen}{model.geometry}{project}, {rank}, weights {weights}",
         ),
         ("training", f"{length} of {counted(train.batch, 'image')}, lr {recipe.optim.lr:g}"),
         ("seeds", ", ".join(map(str, result.seeds))),

@@ -7,7 +7,7 @@ from pathlib import Path
 from torch import Tensor
 
 from reconet.errors import CheckpointError
-from reconet.models.weights import read_content
+from reconet.models.weight_files import read_content
 
 STRIDES = {"1,2,1,1"}
 # Of the backbone at output stride 8, and of the convolutions of DeepLab.

@@ -19,14 +19,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def program(run: Path) -> ExportedProgram:
-    return trace(load_trained(run).model, output_stride=8)
+    return trace(load_trained(run).model)
 
 
 @pytest.fixture(scope="session")
 def exported(run: Path, program: ExportedProgram) -> dict[str, Path]:
     """Export in every format as `export` does, but trace once and convert to ONNX once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(EXPORT_MODULE, "trace", lambda model, output_stride: program)
+        patch.setattr(EXPORT_MODULE, "trace", lambda model: program)
         paths = {name: export(run, format=name).path for name in ("onnx", "torch")}
     paths["openvino"] = run / "model.xml"
     info = open_exported(paths["onnx"]).info

@@ -21,4 +21,4 @@ def test_more_classes_than_a_label_can_hold_are_refused() -> None:
     names = tuple(f"class {k}" for k in range(257))
     network = tiny_network(classes=names, palette=((0, 0, 0),) * len(names))
     with pytest.raises(ExportError, match="at most 256 classes, got 257"):
-        trace(network.model, output_stride=8)
+        trace(network.model)

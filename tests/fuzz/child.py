@@ -35,7 +35,7 @@ from reconet.export import export
 from reconet.inference.backends import open_exported
 from reconet.models import compact
 from reconet.models.trained import TrainedNetwork, load_trained, save_compact, save_trained
-from reconet.models.weights import read_tensors
+from reconet.models.weight_files import read_tensors
 from reconet.recipes.storage import dump_recipe, read_recipe
 from tests.data.formats.exports import EXPORTS, Scene
 from tests.factories import tiny_network, tiny_recipe

@@ -14,8 +14,10 @@ from torch import Tensor
 
 from reconet.errors import CheckpointError
 from reconet.models.backbone import ResNet, Stem
-from reconet.models.segmenter import MEAN, STD
-from reconet.models.weights import IMAGENET, compare_weights, load_backbone, read_tensors
+from reconet.models.backbone.base import MEAN, STD
+from reconet.models.backbone.resnet import IMAGENET
+from reconet.models.weight_files import read_tensors
+from reconet.models.weights import compare_weights, load_backbone
 
 SHARED = Path(__file__).parents[3] / "shared"
 
@@ -219,7 +221,7 @@ def test_a_file_in_the_hub_cache_is_used_without_the_network(
 ) -> None:
     import huggingface_hub
 
-    def fake_download(repo_id: str, filename: str) -> str:
+    def fake_download(repo_id: str, filename: str, *, local_files_only: bool) -> str:
         assert (repo_id, filename) == (IMAGENET["resnet18", "plain"], "model.safetensors")
         return str(tmp_path / "model.safetensors")
 

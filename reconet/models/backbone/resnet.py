@@ -1,62 +1,40 @@
-"""Backbones: the contract, the table BACKBONES, and a dilated ResNet.
+"""ResNet with dilation.
 
 He et al., "Deep Residual Learning" (CVPR 2016), with the deep stem and the dilated last stages that
 semantic segmentation uses. Parameter names are those of torchvision and timm, so that public
 checkpoints load unchanged.
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from torch import Tensor, nn
 
-from reconet.errors import RecipeError, pick
-from reconet.models.features import Features, FeatureSpec, Stages
+from reconet.errors import CheckpointError, RecipeError, pick
+from reconet.models.backbone.base import Backbone, PublicWeights
+from reconet.models.features import Features
+from reconet.models.hub import download
 from reconet.models.layers import init_conv
+from reconet.models.weight_files import WEIGHT_FILE_INSTEAD, read_tensors
 from reconet.recipes.schema import Model
 
 Stem = Literal["deep", "deep32", "plain"]
 StrideOn = Literal["3x3", "1x1"]
+STEM = ("conv1", "bn1", "relu", "maxpool")
+LAYERS = ("layer1", "layer2", "layer3", "layer4")
 
-
-class Backbone(nn.Module):
-    """The contract of a backbone: image_b3hw, normalised, any size -> four maps, fine to coarse.
-
-    A subclass sets `channels` and `strides`, each of the four maps c1 to c4. A map of stride s has
-    ceil(height / s) rows and ceil(width / s) columns. Contexts read c4, some read c1 or c3 too.
-    """
-
-    name: str = "own"  # for messages
-    stem: str = ""
-    channels: Sequence[int]
-    strides: Sequence[int]
-
-    def forward(self, image_bchw: Tensor) -> Features:
-        raise NotImplementedError
-
-    def first_stages(self, image_bchw: Tensor, count: int) -> Features:
-        """Compute the first `count` of c1..c4. The others may be empty, where that saves time."""
-        return Features(*self(image_bchw))
-
-    def stages(self, crop: tuple[int, int]) -> Stages:
-        """Return the shapes of c1..c4 for an input of size `crop`."""
-        specs = [
-            FeatureSpec(channels=c, height=-(-crop[0] // s), width=-(-crop[1] // s))
-            for c, s in zip(self.channels, self.strides, strict=True)
-        ]
-        return Stages(*specs)
-
-
-def check_backbone(backbone: nn.Module) -> None:
-    """Raise an error that explains the contract, if a backbone of a user does not keep it."""
-    four = [getattr(backbone, name, ()) for name in ("channels", "strides")]
-    if isinstance(backbone, Backbone) and all(len(values) == 4 for values in four):
-        return
-    raise RecipeError(
-        f"{type(backbone).__name__} is no backbone: subclass reconet.Backbone, set `channels` and "
-        "`strides` to four numbers each, and return four maps (docs/python.md)."
-    )
+# The public weights. timm's "s" networks have the deep stem; "tv" are torchvision's.
+IMAGENET = {
+    ("resnet50", "deep"): "timm/resnet50s.gluon_in1k",
+    ("resnet101", "deep"): "timm/resnet101s.gluon_in1k",
+    ("resnet152", "deep"): "timm/resnet152s.gluon_in1k",
+    ("resnet18", "plain"): "timm/resnet18.tv_in1k",
+    ("resnet34", "plain"): "timm/resnet34.tv_in1k",
+    ("resnet50", "plain"): "timm/resnet50.tv_in1k",
+    ("resnet101", "plain"): "timm/resnet101.tv_in1k",
+    ("resnet152", "plain"): "timm/resnet152.tv_in1k",
+}
+LICENCES = {"deep": "Apache-2.0", "plain": "BSD-3-Clause"}  # as the hub pages of these state
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +116,8 @@ _STRIDES_AND_DILATIONS = {
 class ResNet(Backbone):
     """A network from image_bchw (normalised) to Features c1..c4."""
 
+    first_modules = ("conv1", "layer1")
+
     def __init__(
         self,
         name: str,
@@ -189,8 +169,33 @@ class ResNet(Backbone):
             maps[stage] = x = layer(x)
         return Features(*maps)
 
+    def parts(self) -> dict[str, tuple[str, ...]]:
+        """Return stem and stages."""
+        return {"stem": STEM} | {layer: (layer,) for layer in LAYERS}
 
-def _make_resnet(settings: Model) -> ResNet:
+    def depths(self) -> dict[str, int]:
+        """Count the stages: the stem is 0, layer4 is 4."""
+        deep = {layer: depth for depth, layer in enumerate(LAYERS, start=1)}
+        return {name: deep.get(name.split(".")[0], 0) for name, _ in self.named_parameters()}
+
+    def public_weights(self) -> PublicWeights:
+        """Read the weights that were trained on ImageNet."""
+        if (self.name, self.stem) not in IMAGENET:
+            raise CheckpointError(
+                f"there are no ImageNet weights for {self.name} with a {self.stem} stem; "
+                f"set model.stem={'plain' if self.stem == 'deep' else 'deep'}, or name a file."
+            )
+        hub_id = IMAGENET[self.name, self.stem]
+        path = download(hub_id, "model.safetensors", instead=WEIGHT_FILE_INSTEAD)
+        return PublicWeights(read_tensors(path))
+
+    def licence(self, weights: str | None) -> str:
+        """Name the licence of the weights trained on ImageNet."""
+        return LICENCES.get(self.stem, "") if weights == "imagenet" else ""
+
+
+def make_resnet(settings: Model) -> ResNet:
+    """Make a ResNet of the settings `model` of a recipe."""
     return ResNet(
         settings.backbone,
         stem=settings.stem,
@@ -198,10 +203,6 @@ def _make_resnet(settings: Model) -> ResNet:
         output_stride=settings.output_stride,
         width=settings.width,
     )
-
-
-# Each makes a backbone from the settings `model` of a recipe, which it may ignore.
-BACKBONES: dict[str, Callable[[Model], Backbone]] = dict.fromkeys(RESNETS, _make_resnet)
 
 
 def _stage(

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from reconet.errors import RecipeError
-from reconet.models.backbone import BACKBONES, Bottleneck, ResNet, Stem
+from reconet.models.backbone import RESNETS, Bottleneck, ResNet, Stem
 
 # Without a classifier; plain stem. From torchvision's published totals less their fc layers.
 PLAIN_PARAMETERS = {
@@ -16,7 +16,7 @@ PLAIN_PARAMETERS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(BACKBONES))
+@pytest.mark.parametrize("name", sorted(RESNETS))
 def test_plain_networks_have_the_published_number_of_parameters(name: str) -> None:
     with torch.device("meta"):
         net = ResNet(name, stem="plain")

@@ -1,0 +1,81 @@
+"""A folder that transformers wrote: trained frozen, scored, exported, shared, and loaded again."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reconet.engine import run_training
+from reconet.evaluation import evaluate
+from reconet.export import export
+from reconet.export.share import write_shared_folder
+from reconet.inference.backends import open_exported
+from reconet.models.trained import load_trained
+from reconet.recipes import apply_overrides, find_recipe
+from reconet.system.user_cache import ROOT_VARIABLE
+from tests.data.trees import FOLDER_CLASSES
+from tests.data.trees import write_folder as write_images
+from tests.export.helpers import random_image
+from tests.factories import tiny_recipe
+from tests.models.backbone.tiny import write_folder
+
+pytest.importorskip("transformers")
+FROZEN = (
+    *("model.weights=pretrained", "model.frozen=true", "model.aux=false", "loss.stride=4"),
+    *("data.options.train=4", "data.options.val=2", "data.views=1", "data.workers=0"),
+    *("train.steps=2", "train.eval_every=2", "train.batch=2", "model.context=fcn"),
+)
+
+FROZEN_FOLDER = (
+    *(setting for setting in FROZEN if not setting.startswith("data.options")),
+    *("data.crop=64", "data.base_size=64"),
+    f"data.options.classes={json.dumps(FOLDER_CLASSES)}",
+)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize("family", ["dinov2", pytest.param("convnext", marks=pytest.mark.slow)])
+def test_a_folder_trains_from_cached_features_and_is_needed_no_more(
+    tmp_path: Path, family: str
+) -> None:
+    folder = write_folder(tmp_path / "somewhere" / "small", family)
+    recipe = tiny_recipe(f"model.backbone=hf:{folder}", *FROZEN)
+    run_training(recipe, tmp_path / "run", device="cpu")
+    shutil.rmtree(tmp_path / "somewhere")
+    trained = load_trained(tmp_path / "run")
+    assert trained.info.recipe.model.backbone_config["model_type"] == family
+    assert list((tmp_path / "cache" / "features").iterdir())
+    scored = evaluate(tmp_path / "run")
+    assert scored is not None
+    assert scored.figures["miou"] == pytest.approx(trained.info.score["miou"])
+    shared = write_shared_folder(tmp_path / "run", tmp_path / "shared")
+    card = (shared / "README.md").read_text()
+    assert "Backbone (small, pretrained weights): licence not known" in card
+    assert "somewhere" not in card + (shared / "recipe.json").read_text()
+    for key, value in load_trained(shared).model.state_dict().items():
+        assert value.equal(trained.model.state_dict()[key])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["convnext", "dinov2"])
+@pytest.mark.parametrize("format", ["onnx", "openvino"])
+def test_exports_predict_the_same_labels(tmp_path: Path, family: str, format: str) -> None:
+    folder = write_folder(tmp_path / "small", family)
+    write_images(tmp_path / "mine")
+    mine = find_recipe("folder/frozen_dinov2_s")
+    recipe = apply_overrides(mine, [f"model.backbone=hf:{folder}", *FROZEN_FOLDER])
+    data = recipe.data.model_copy(update={"root": tmp_path / "mine"})
+    recipe = recipe.model_copy(update={"data": data})
+    run_training(recipe, tmp_path / "run", device="cpu")
+    opened = open_exported(export(tmp_path / "run", format=format).path)
+    model = load_trained(tmp_path / "run").model
+    for size in [(65, 97), (64, 96), (120, 70)]:
+        image_bchw = random_image(1, 3, *size)
+        labels_bhw = model(image_bchw).main_bkhw.argmax(1).numpy()
+        assert np.mean(opened(image_bchw)[0].numpy() == labels_bhw) > 0.999
