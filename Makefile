@@ -8,7 +8,9 @@
 #   make test-all   all tests
 #   make check      ruff, mypy, import direction, documentation
 #   make coverage   the lines that no test runs
+#   make soak       train, predict and serve with kills and hostile clients: MINUTES=30
 #   make audit      known holes in the pinned packages
+#   make lock       requirements.lock: the pinned packages with their hashes
 #   make bench      speed of the modules and of the data pipeline
 #   make docs       the generated parts of docs/
 #   make studies    the studies of docs/studies.md: an hour the first time
@@ -18,7 +20,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test test-all check coverage audit bench docs studies clean
+.PHONY: help setup demo test test-all check coverage soak audit lock bench docs studies clean
 
 setup: $(READY)
 
@@ -67,6 +69,13 @@ check: $(READY)
 coverage: $(READY) $(BROWSER)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m "not slow" --cov reconet --cov-report term-missing:skip-covered \
 	  --cov-fail-under 90
+
+MINUTES ?= 30
+soak: $(READY)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --minutes $(MINUTES)
+
+lock: $(READY)
+	@$(BIN)/python -m tools.make_lock
 
 # Without a network, or with only a mirror of packages, pip-audit can read no advisories and finds
 # nothing. So we first ask it for a hole that everybody knows.

@@ -1,7 +1,6 @@
 """reconet show."""
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,7 +50,7 @@ def show(
     resolved = resolve_recipe(recipe, settings, data_file)
     _check(resolved)
     if check:
-        print(f"# {_check_network(resolved)}", file=sys.stderr)
+        print_line(f"# {_check_network(resolved)}", err=True)
     if out is not None:
         write_recipe(resolved, out)
         print_line(f"# written to {out}", err=True)
@@ -63,7 +62,7 @@ def show(
     ]
     width = min(48, max(len(setting) for setting, _ in lines))
     for setting, about in lines:
-        print(f"{setting:<{width}}  # {about}")
+        print_line(f"{setting:<{width}}  # {about}")
 
 
 def _check(recipe: "Recipe") -> None:

@@ -58,7 +58,7 @@ def _check(path: Path, root: Path, options: dict[str, Any], lines: Mapping[str, 
     except RecipeError as error:
         cause = error.__cause__
         if not isinstance(cause, ValidationError):
-            raise
+            raise RecipeError(f"{path}: {error}") from error
         where = next((str(e["loc"][0]) for e in cause.errors() if e["loc"]), "")
         message = validation_message(cause) + example(FolderOptions, cause, "{}: {}")
         raise RecipeError(f"{path}{_line(lines, where)}: {message}") from error
@@ -102,10 +102,11 @@ def _parse_yaml(text: str) -> tuple[Any, dict[str, int]]:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        twice = next(key for key, _ in pairs if [k for k, _ in pairs].count(key) > 1)
-        raise ValueError(f"{twice!r} is there more than once")
+    values: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in values:
+            raise ValueError(f"{key!r} is there more than once")
+        values[key] = value
     return values
 
 
@@ -132,10 +133,13 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         """Refuse a key that is there twice."""
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        seen = set()
         for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and keys.count(key.value) > 1:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.value in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"{key.value!r} is there more than once", key.start_mark
                 )
+            seen.add(key.value)
         return super().construct_mapping(node, deep)

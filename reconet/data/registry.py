@@ -10,7 +10,7 @@ from pathlib import Path
 
 from reconet.data.dataset import Dataset
 from reconet.data.entry import DatasetEntry
-from reconet.data.options import read_options
+from reconet.data.options import check_known, read_options
 from reconet.data.prepare.run import Prepared, run_plan
 from reconet.data.scenes import dataset as scenes
 from reconet.data.sets import (
@@ -60,8 +60,7 @@ def open_dataset(
     place = dataset_root(name, root)
     if entry.options is not None:
         return entry.open(place, split, dataset_options(name, place, options or {}))
-    if options:
-        raise unknown("option data.options", min(options), ())
+    check_known(options or {})
     return entry.open(place, split)
 
 

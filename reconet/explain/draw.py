@@ -5,6 +5,7 @@ would be one colour.
 """
 
 import math
+import warnings
 from collections.abc import Sequence
 from io import BytesIO
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from reconet.explain.ranks import SHARES, RankAnalysis, value_range
+from reconet.system.readable import printable
 from reconet.types import Colour, Image
 
 HEAT, GATES, CHANGE = "magma", "viridis", "RdBu"
@@ -221,10 +223,12 @@ def bars(plots: Sequence[tuple[str, NDArray[np.float32]]]) -> bytes:
 def _short(name: str) -> str:
     # A dollar sign would begin a formula.
     name = name if len(name) <= 24 else name[:23] + "…"
-    return name.replace("$", r"\$")
+    return printable(name).replace("$", r"\$")
 
 
 def _png(figure: Figure) -> bytes:
     buffer = BytesIO()
-    figure.savefig(buffer, format="png")
+    with warnings.catch_warnings():  # letters that the font lacks are drawn as boxes
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        figure.savefig(buffer, format="png")
     return buffer.getvalue()

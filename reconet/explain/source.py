@@ -37,7 +37,7 @@ def find_image(
 
 def _index(dataset: Dataset, which: str) -> int:
     what = f"{dataset.info.name} {dataset.split}"
-    if which.isdecimal() and int(which) < len(dataset):
+    if which.isdecimal() and len(which) < 20 and int(which) < len(dataset):
         return int(which)
     for index in range(len(dataset)):
         if dataset.name(index) == which:

@@ -14,6 +14,7 @@ from reconet.data import DATASETS, open_dataset, open_split
 from reconet.data.dataset import Dataset, evenly_spaced
 from reconet.data.images.read import read_image
 from reconet.data.layout import files_in
+from reconet.data.scenes.dataset import LONGEST_SIDE
 from reconet.errors import AbsentError, DataError
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import predict_labels
@@ -79,7 +80,8 @@ def load_samples(recipe: Recipe, split: str, root: Path | None, most: int) -> Sa
     except AbsentError:
         if root is not None:
             raise
-    scenes = open_dataset("scenes", "val", None, {"size": list(data.crop), "val": most})
+    size = [min(side, LONGEST_SIDE) for side in data.crop]
+    scenes = open_dataset("scenes", "val", None, {"size": size, "val": most})
     images = images_of_dataset(scenes, most)
     return replace(images, origin=f"of generated scenes ({data.name} is not here)")
 

@@ -15,6 +15,7 @@ from reconet.errors import CheckpointError, RecipeError
 from reconet.recipes.schema import Recipe
 from reconet.recipes.storage import dump_recipe, validate_recipe
 from reconet.system.readable import counted
+from reconet.system.reading import SETTINGS_BYTES
 from reconet.types import Palette
 
 FORMAT = "1"
@@ -90,6 +91,12 @@ class _NetworkTexts(BaseModel):
 
 def check_texts(kind: type[T], texts: Mapping[str, str], source: Path) -> T:
     """Check texts by a schema, and say in one line what is missing or wrong."""
+    for name in kind.model_fields:
+        if len(texts.get(name, "")) > SETTINGS_BYTES:
+            raise CheckpointError(
+                f"{source} does not say what network it is: its {name} has {len(texts[name]):,} "
+                "letters, far more than any network needs."
+            )
     try:
         return kind.model_validate(texts)
     except ValidationError as error:

@@ -1,8 +1,10 @@
 """Define every setting of an experiment. A recipe is plain, frozen, printable and comparable."""
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from reprlib import Repr
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -19,11 +21,15 @@ from pydantic import (
 )
 
 LONGEST = 100  # a wrong value with more letters is not repeated in the message
+MOST_PROBLEMS = 5  # that a message lists: a list of a million wrong values has a million
+LONGEST_TEXT = 4096  # as long as a path may be
+MOST_VALUES = 10_000  # in the options of a dataset or a context, over all lists and tables in them
+DEEPEST = 8  # lists within lists
 Fraction = Annotated[float, Field(ge=0, le=1)]
 # Strict, because `true` would otherwise count as 1. Bounded by what a machine can hold.
 Count = Annotated[int, Field(gt=0, le=10**9, strict=True)]
 Side = Annotated[int, Field(gt=0, le=2**15, strict=True)]
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 Weight = Annotated[float, Field(ge=0, le=1000)]
 Zoom = Annotated[float, Field(gt=0, le=16)]  # beyond it, one image takes hours
 # The configuration of a backbone comes from files of strangers, and sizes what is built.
@@ -39,7 +45,7 @@ BackboneConfig = Annotated[
 HUB_PREFIX = "hf:"  # of a backbone that the package transformers has
 
 
-def _both_sides(value: object) -> object:
+def both_sides(value: object) -> object:
     """Read 512 as (512, 512) and "512x1024" as (512, 1024): height, then width."""
     if isinstance(value, str):
         parts = value.split("x") if "x" in value else [value, value]
@@ -53,7 +59,35 @@ def _rising(value: tuple[float, float]) -> tuple[float, float]:
     return value
 
 
-Size = Annotated[tuple[Side, Side], BeforeValidator(_both_sides)]
+def small_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Refuse options that no person writes. What each of them may be is checked where it is used.
+
+    A file of a stranger may hold a list of a million values, or a thousand lists in one another.
+    """
+    level: list[Any] = [options]
+    count = 0
+    for _ in range(DEEPEST):
+        inner: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                inner += [*value, *value.values()]
+            elif isinstance(value, list):
+                inner += value
+            elif isinstance(value, float) and not math.isfinite(value):
+                raise ValueError("a number must be finite")
+            elif isinstance(value, str) and len(value) > LONGEST_TEXT:
+                raise ValueError(f"a text has more than {LONGEST_TEXT:,} letters")
+        count += len(inner)
+        if count > MOST_VALUES:
+            raise ValueError(f"there are more than {MOST_VALUES:,} values")
+        level = inner
+    if level:
+        raise ValueError(f"lists and tables are nested more than {DEEPEST - 2} deep")
+    return options
+
+
+Size = Annotated[tuple[Side, Side], BeforeValidator(both_sides)]
+Options = Annotated[dict[str, JsonValue], AfterValidator(small_options)]
 
 
 def _kind_of_weights(value: object) -> str:
@@ -72,7 +106,11 @@ class Settings(BaseModel):
     """A group of settings: frozen, closed, and documented by the line under each of them."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        allow_inf_nan=False,
+        str_max_length=LONGEST_TEXT,
     )
 
 
@@ -132,7 +170,7 @@ class Data(Settings):
     """processes that read and augment; 0 reads in the training process"""
     on_error: Literal["raise", "skip"] = "raise"
     """what to do with an image that cannot be read"""
-    options: dict[str, JsonValue] = {}
+    options: Options = {}
     """options of this dataset alone, such as the class names of `folder`"""
 
     @property
@@ -171,7 +209,7 @@ class Model(Settings):
     """the method between backbone and classifier"""
     rank: Annotated[int, Field(gt=0, le=2**15, strict=True)] | None = None
     """number of rank-one tensors, by default 64; contexts without them ignore it"""
-    options: dict[str, JsonValue] = {}
+    options: Options = {}
     """other options of the context"""
     aux: bool = True
     """auxiliary classifier on the third stage, in training only"""
@@ -334,21 +372,37 @@ def _list_group(group: str, model: Settings) -> Iterator[tuple[str, object, str]
 
 
 def validation_message(error: ValidationError, *within: str) -> str:
-    """Describe all that is wrong in one line, each setting with its dotted name.
+    """Describe what is wrong in one line, each setting with its dotted name.
 
     The names begin with `within`, for settings inside something else.
     """
-    found, problems = error.errors(), []
-    for problem in found:
-        place = problem["loc"]
-        if any(other["loc"] != place and other["loc"][: len(place)] == place for other in found):
-            continue  # a part of this value is wrong, and pydantic complains of the whole too
-        names = [part for part in map(str, (*within, *place)) if not part.startswith("=")]
+    found = error.errors(include_url=False, include_context=False)
+    # If a part of a value is wrong, pydantic complains of the whole too.
+    wholes = {problem["loc"][:end] for problem in found for end in range(len(problem["loc"]))}
+    wrong = [problem for problem in found if problem["loc"] not in wholes]
+    problems = []
+    for problem in wrong[:MOST_PROBLEMS]:
+        names = [part for part in map(str, (*within, *problem["loc"])) if not part.startswith("=")]
         where = ".".join(names) or "recipe"
         where = " ".join(where.split())  # a key in a file may hold line breaks
         text = problem["msg"].removeprefix("Value error, ")
         text = text[0].lower() + text[1:]
-        got = repr(problem["input"])
-        omit = isinstance(problem["input"], dict) or len(got) > LONGEST
-        problems.append(f"{where}: {text}" + ("" if omit else f", got {got}"))
-    return "; ".join(problems) + "."
+        got = _shown(problem["input"])
+        problems.append(f"{_cut(where)}: {_cut(text)}" + (f", got {got}" if got else ""))
+    more = len(wrong) - len(problems)
+    return "; ".join(problems) + (f"; and {more:,} more." if more else ".")
+
+
+def _shown(value: object) -> str:
+    """Show a wrong value if it is short, and nothing of a long one or of a table."""
+    if isinstance(value, dict):
+        return ""
+    short = Repr()  # unlike repr(), it does not follow a million lists in one another
+    short.maxlevel, short.maxlist, short.maxtuple = DEEPEST, LONGEST, LONGEST
+    short.maxstring = short.maxother = short.maxlong = 2 * LONGEST
+    text = short.repr(value)
+    return text if len(text) <= LONGEST else ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 3 * LONGEST else f"{text[: 3 * LONGEST]} ..."

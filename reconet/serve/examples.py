@@ -2,19 +2,17 @@
 
 from functools import lru_cache
 
-from pydantic import ValidationError
-
 from reconet.data import open_split
 from reconet.data.dataset import Dataset, evenly_spaced
+from reconet.data.options import read_options
 from reconet.data.scenes.dataset import SCENES, ScenesOptions
 from reconet.data.scenes.generate import scene
-from reconet.errors import ReconetError
+from reconet.errors import RecipeError, ReconetError
 from reconet.models.network_info import NetworkInfo
 from reconet.serve.schemas import Example, Examples
 from reconet.types import Image
 
 EXAMPLES = 8
-LONGEST_SIDE = 2048  # of a scene: a file of a stranger may ask for more
 DEFAULT_SIZE = (240, 320)  # a network that was trained on scenes gets the size of its recipe
 
 
@@ -48,11 +46,10 @@ class ExampleImages:
         data = self._info.recipe.data
         options = data.options if data.name == SCENES.info.name else {}
         try:
-            settings = ScenesOptions.model_validate(options)
-            size = settings.size if "size" in options else DEFAULT_SIZE
-        except ValidationError:  # of a stranger's file
-            settings, size = ScenesOptions(), DEFAULT_SIZE
-        return _draw(number, size if max(size) <= LONGEST_SIDE else DEFAULT_SIZE, settings.seed)
+            settings = read_options(ScenesOptions, options)
+        except RecipeError:  # of a stranger's file
+            settings, options = ScenesOptions(), {}
+        return _draw(number, settings.size if "size" in options else DEFAULT_SIZE, settings.seed)
 
     def _name(self, number: int) -> str:
         if self._dataset is None:

@@ -74,7 +74,7 @@ def test_without_a_root_the_files_are_beside_the_description(tmp_path: Path) -> 
         ("classes: [a, b", "line 1: expected ',' or ']'"),
         ("root: x\nclasess: [a]", "line 2: unknown entry 'clasess'. Did you mean 'classes'?"),
         ("classes: [a]\nimages: &i b\nmasks: *i", "line 3: references"),
-        ("classes: [a]\nclasses: [b]", "line 1: 'classes' is there more than once"),
+        ("classes: [a]\nclasses: [b]", "line 2: 'classes' is there more than once"),
         ("root: x\nclasses: [a, a]", "classes must be different names"),
         ("classes: [a]\n\nignore: 300", "line 3: ignore"),
         ("classes: [a]\nroot: [x]", "line 2: root must be a folder"),

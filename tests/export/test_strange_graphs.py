@@ -1,6 +1,6 @@
 """Graphs that anybody may have written: they run within limits, or end in one line."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from reconet.inference.backends import exported as exported_module
 from reconet.inference.backends import open_exported
 from reconet.inference.backends.probe import hash_export, probe_export
 from reconet.system.user_cache import ROOT_VARIABLE
+from tests.fuzz.graphs import doubling
 
 IMAGE = helper.make_tensor_value_info("image", TensorProto.UINT8, ["b", 3, "h", "w"])
 LOGITS = helper.make_tensor_value_info("logits", TensorProto.FLOAT, None)
@@ -68,11 +69,16 @@ def shaped(*shape: int) -> list[onnx.NodeProto]:
 
 
 def save_with_texts(
-    path: Path, like: Path, nodes: list[onnx.NodeProto], inputs: list[onnx.ValueInfoProto]
+    path: Path,
+    like: Path,
+    nodes: list[onnx.NodeProto],
+    inputs: list[onnx.ValueInfoProto],
+    functions: Sequence[onnx.FunctionProto] = (),
 ) -> None:
     """Save a graph that says the same of itself as a real export."""
     graph = helper.make_graph(nodes, "strange", inputs, [LOGITS])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+    model = helper.make_model(graph, opset_imports=imports, functions=functions)
     model.ir_version = 10
     model.metadata_props.extend(onnx.load(like).metadata_props)
     path.write_bytes(model.SerializeToString())
@@ -101,6 +107,19 @@ def test_a_strange_graph_is_one_line(
     save_with_texts(path, exported["onnx"], nodes(), inputs)
     with pytest.raises(CheckpointError, match=message) as caught:
         open_exported(path)(torch.zeros(1, 3, 64, 64, dtype=torch.uint8))
+    assert "\n" not in str(caught.value)
+
+
+def test_functions_that_expand_to_a_hundred_million_nodes_are_one_line(
+    exported: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exported_module, "probe_export", partial(probe_export, seconds=6))
+    nodes, functions = doubling("logits", depth=27)
+    path = tmp_path / "strange.onnx"
+    save_with_texts(path, exported["onnx"], nodes, [IMAGE], functions)
+    assert path.stat().st_size < 100_000
+    with pytest.raises(CheckpointError, match=r"more memory or time|did not run within") as caught:
+        open_exported(path)
     assert "\n" not in str(caught.value)
 
 

@@ -1,8 +1,9 @@
-"""Read damaged files in a process with little memory, and print each broken promise.
+"""Use damaged and hostile files in a process with little memory, and print each broken promise.
 
 Usage: python -m tests.fuzz.child KIND,KIND... SEED COUNT. The damage is a function of (seed,
 number), so that a finding can be repeated. A reader may succeed or raise a ReconetError of one
-line. Everything else is printed, and so is a file that takes very long.
+line. Everything else is printed: a case that takes very long too, and one that leaves a process,
+a temporary file, or a file elsewhere.
 """
 
 import atexit
@@ -13,12 +14,14 @@ import shutil
 import sys
 import tempfile
 import time
+import traceback
 import warnings
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
+import psutil
 import torch
 from PIL import Image
 from safetensors.torch import save as safetensors_bytes
@@ -39,9 +42,11 @@ from reconet.models.weight_files import read_tensors
 from reconet.recipes.storage import dump_recipe, read_recipe
 from tests.data.formats.exports import EXPORTS, Scene
 from tests.factories import tiny_network, tiny_recipe
+from tests.fuzz import graphs, hostile
+from tests.fuzz.hostile import HOSTILE_KINDS
 
 MEMORY = 4 * 2**30  # of addresses: torch alone takes more than one
-SECONDS = 20
+SECONDS = 20  # of work
 RNG = np.random.default_rng(0)
 IMAGE = Image.fromarray(RNG.integers(0, 256, (24, 31, 3), np.uint8))
 BATCH = torch.zeros(1, 3, 64, 64, dtype=torch.uint8)
@@ -195,6 +200,7 @@ KINDS |= {
     "own label studio": own("label-studio", "*.json"),
     "own label map": own("voc", "labelmap.txt"),
 }
+cached = cache(lambda make: make())
 EXTREMES = [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 2**63 - 1, 2**64 - 1]
 
 
@@ -228,38 +234,86 @@ def mutate(good: bytes, rng: np.random.Generator) -> bytes:
     return bytes(data)
 
 
-def find_problem(read: Callable[[Path], object], path: Path) -> str | None:
-    """Return what is wrong with how a file was read, or None."""
-    start = time.monotonic()
+def find_problem(use: Callable[[], object]) -> str | None:
+    """Return what is wrong with how something was used, or None."""
+    start = time.process_time()  # another program may keep the machine busy
     try:
-        read(path)
+        use()
     except ReconetError as error:
         if "\n" in str(error):
             return f"an error of several lines: {str(error)!r}"
     except BaseException as error:  # SystemExit of a reader would be a finding too
-        return f"{type(error).__name__}: {str(error)[:200]!r}"
-    return None if time.monotonic() - start < SECONDS else "it took very long"
+        return f"{type(error).__name__}: {str(error)[:200]!r} {_place(error)}"
+    return None if time.process_time() - start < SECONDS else "it took very long"
 
 
-def main(kind: str, seed: int, count: int) -> None:
+def _place(error: BaseException) -> str:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"in {Path(frame.filename).name}, line {frame.lineno}"
+
+
+def find_leftovers(folder: Path) -> str | None:
+    """Return what a case has left where nothing may be left, or None."""
+    left = [" ".join(child.cmdline()) for child in psutil.Process().children(recursive=True)]
+    left = [
+        line for line in left if "resource_tracker" not in line
+    ]  # Python's own: it ends with us
+    if left:
+        return f"it left processes: {left}"
+    temporary = sorted(path.name for path in (folder / "tmp").iterdir())
+    if temporary:
+        return f"it left temporary files: {temporary}"
+    elsewhere = sorted(path.name for path in (folder / hostile.OUTSIDE).iterdir())
+    if elsewhere != ["file"] or (folder / hostile.OUTSIDE / "file").read_text() != "private":
+        return f"it wrote elsewhere: {elsewhere}"
+    parts = [str(path.relative_to(folder)) for path in folder.rglob("*.part")]
+    return f"it left half files: {parts}" if parts else None
+
+
+def try_damaged(kind: str, rng: np.random.Generator, folder: Path, number: int) -> None:
     make, suffix, read = KINDS[kind]
-    good = make()
+    good = cached(make)
+    path = folder / f"file{suffix}"
+    path.write_bytes(mutate(good, rng) if number else good)
+    read(path)
+
+
+def main(kind: str, seed: int, count: int, first: int = 0) -> None:
     warnings.simplefilter("ignore")
+    prepare(kind)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     accepted = 0
-    for number in range(count):
+    for number in range(first, first + count):
         rng = np.random.default_rng([seed, number])
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / f"file{suffix}"
-            path.write_bytes(mutate(good, rng) if number else good)
-            wrong = find_problem(read, path)
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / "tmp").mkdir()
+            (folder / hostile.OUTSIDE).mkdir()
+            (folder / hostile.OUTSIDE / "file").write_text("private")
+            tempfile.tempdir = str(folder / "tmp")
+            use = (
+                partial(HOSTILE_KINDS[kind], rng, folder)
+                if kind in HOSTILE_KINDS
+                else partial(try_damaged, kind, rng, folder, number)
+            )
+            wrong = find_problem(use) or find_leftovers(folder)
+            tempfile.tempdir = None
         if wrong:
-            print(f"{kind} {seed} {number}: {wrong}")
+            print(f"{kind} {seed} {number}: {wrong}", flush=True)
         accepted += wrong is None
     print(f"done {accepted} of {count}")
+
+
+def prepare(kind: str) -> None:
+    """Make what all cases of a kind share, before memory is limited."""
+    if kind in KINDS:
+        cached(KINDS[kind][0])
+        return
+    hostile.finished_run()
+    graphs.real_texts()
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
     for name in sys.argv[1].split(","):
-        main(name, int(sys.argv[2]), int(sys.argv[3]))
+        main(name, *map(int, sys.argv[2:]))

@@ -1,4 +1,7 @@
-"""Damaged files of every kind are read, or refused in one line. The slow tests try 700 of each."""
+"""Damaged files and what strangers send are used, or refused in one line, and leave nothing.
+
+The slow tests try 700 damaged files of each kind, and thousands of runs, recipes, names and graphs.
+"""
 
 import subprocess
 import sys
@@ -6,13 +9,17 @@ import sys
 import pytest
 
 from tests.fuzz.child import KINDS
+from tests.fuzz.hostile import HOSTILE_KINDS
 from tests.launch import ENVIRONMENT
 
 FAST, SLOW = 12, 700  # of each of 26 kinds
+PART = 120  # cases of a hostile kind in one process
+PARTS = {"run": 8, "hostile-recipe": 10, "names": 8, "graph": 8}
 
 
-def fuzz(kinds: list[str], seed: int, count: int) -> None:
-    words = [sys.executable, "-m", "tests.fuzz.child", ",".join(kinds), str(seed), str(count)]
+def fuzz(kinds: list[str], seed: int, count: int, first: int = 0) -> None:
+    numbers = [str(seed), str(count), str(first)]
+    words = [sys.executable, "-m", "tests.fuzz.child", ",".join(kinds), *numbers]
     done = subprocess.run(
         words,
         env=ENVIRONMENT,
@@ -32,7 +39,19 @@ def test_damaged_files_of_every_kind_are_read_or_refused_in_one_line() -> None:
     fuzz(list(KINDS), seed=0, count=FAST)
 
 
+def test_what_strangers_send_is_used_or_refused_in_one_line_and_leaves_nothing() -> None:
+    fuzz(list(HOSTILE_KINDS), seed=0, count=FAST)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_damaged_files_are_read_or_refused_in_one_line(kind: str) -> None:
     fuzz([kind], seed=1, count=SLOW)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "part"), [(kind, part) for kind in HOSTILE_KINDS for part in range(PARTS[kind])]
+)
+def test_much_that_strangers_send_is_used_or_refused_in_one_line(kind: str, part: int) -> None:
+    fuzz([kind], seed=1, count=PART, first=part * PART)

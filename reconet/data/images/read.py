@@ -49,8 +49,8 @@ HEIF_BRANDS = {  # in the first bytes of a file
 }
 FAST = {("JPEG", "RGB"), ("JPEG", "L"), ("PNG", "RGB")}  # format and mode that OpenCV may decode
 ORIENTATION = 0x0112  # the EXIF tag
-# OpenCV writes about broken files to stderr; our own error is enough.
-cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+# OpenCV writes about broken files to stderr; our own error is enough. (Versions 4 and 5 differ.)
+(getattr(cv2, "setLogLevel", None) or cv2.utils.logging.setLogLevel)(0)
 
 ORIENTED: dict[int, Callable[[Image], Image]] = {
     2: lambda image_hwc: image_hwc[:, ::-1],

@@ -2,11 +2,19 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
 
 from reconet.data.dataset import DatasetInfo, Sample
 from reconet.data.entry import DatasetEntry
 from reconet.data.scenes.generate import CLASSES, PALETTE, scene
-from reconet.recipes.schema import Count, Seed, Settings, Size
+from reconet.recipes.schema import Seed, Settings, both_sides
+
+LONGEST_SIDE = 2048  # a larger image takes minutes to draw
+Side = Annotated[int, Field(gt=0, le=LONGEST_SIDE, strict=True)]
+Size = Annotated[tuple[Side, Side], BeforeValidator(both_sides)]
+Count = Annotated[int, Field(gt=0, le=10**6, strict=True)]
 
 
 class ScenesOptions(Settings):

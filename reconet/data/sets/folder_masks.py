@@ -73,7 +73,7 @@ class FolderOptions(Settings):
     """what the name of a mask adds to that of its image, such as _mask"""
     pairs: str | None = None
     """text file of pairs, instead of the two folders"""
-    ignore: Byte | tuple[Byte, ...] = IGNORE
+    ignore: Byte | Annotated[tuple[Byte, ...], Field(max_length=256)] = IGNORE
     """number, or numbers, in the masks that mean "not labelled" """
     label_map: Annotated[dict[Byte, Byte | str], BeforeValidator(_expand_ranges)] | None = None
     """what each number in the masks, or a range such as 0-127, means: a class, 255 or "ignore" """
@@ -81,7 +81,7 @@ class FolderOptions(Settings):
     """for RGB masks: the colour, or a list of colours, of each class by name, and of "ignore" """
     palette: dict[str, Rgb] | None = None
     """colours to draw classes in, by name; they say nothing about the masks"""
-    splits: dict[str, str] | None = None
+    splits: Annotated[dict[str, str], Field(max_length=100)] | None = None
     """for each split, a list of names (a .txt file in the root) or a folder in both folders"""
     upright: bool = False
     """turn images as their EXIF orientation says; for masks that were drawn on turned images"""
