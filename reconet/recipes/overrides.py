@@ -16,15 +16,17 @@ _RESETS: dict[str, tuple[str, object]] = {"model.backbone": ("backbone_config", 
 
 
 def apply_overrides(recipe: Recipe, settings: Iterable[str]) -> Recipe:
-    """Apply texts such as "optim.lr=0.02", in order."""
+    """Apply texts such as "optim.lr=0.02", in order.
+
+    With another dataset, the recipe's own options of the old one are dropped.
+    """
     settings = list(settings)
-    keys = {
-        key.strip()
-        for key, _, text in (s.partition("=") for s in settings)
-        if text.strip() != "null"
-    }
-    if keys.issuperset(_CLEARS):
+    given = {key.strip(): text.strip() for key, _, text in (s.partition("=") for s in settings)}
+    if all(given.get(key, "null") != "null" for key in _CLEARS):
         raise RecipeError("train.steps and train.epochs exclude each other; set one of them.")
+    if given.get("data.name", recipe.data.name) != recipe.data.name:
+        data = recipe.data.model_copy(update={"options": {}})
+        recipe = recipe.model_copy(update={"data": data})
     for setting in settings:
         key, equals, text = setting.partition("=")
         if not equals:

@@ -149,6 +149,13 @@ def test_broken_json_says_what_it_lacks_and_how_to_quote_it(setting: str, messag
         apply_overrides(RECIPE, [setting])
 
 
+def test_another_dataset_does_not_inherit_the_options_of_the_first() -> None:
+    recipe = apply_overrides(RECIPE, ["data.name=scenes", "data.options.val=2"])
+    settings = ['data.options.classes=["a"]', "data.name=folder"]
+    assert apply_overrides(recipe, settings).data.options == {"classes": ["a"]}
+    assert apply_overrides(recipe, ["data.name=scenes"]).data.options["val"] == 2
+
+
 @pytest.mark.parametrize("text", ["{split}/images", '"{split}/images"'])
 def test_a_folder_may_begin_with_the_split(text: str) -> None:
     assert override(RECIPE, "data.options.images", text).data.options["images"] == "{split}/images"
