@@ -140,6 +140,7 @@ def _reconet(
       reconet evaluate runs/first                    # scores of each class
       reconet predict runs/first street.jpg          # segment your own images
       reconet report runs/first                      # curves and images in one HTML file
+      reconet train mine/ --dry-run                  # your own images, labels in any format
       reconet recipes                                # what else you can train
       reconet show voc12/reconet_r101                # all settings of a recipe
       reconet data list                              # datasets, and where to get them

@@ -62,7 +62,7 @@ def train(
     format_name: FormatOption = None,
     imports: ImportOption = None,
 ) -> None:
-    """Train the network of a recipe, or on a folder of your own images.
+    """Train a recipe, or on a folder of your own images.
 
     A folder is recognised and checked, and settings are chosen for it (docs/own-data.md). Ctrl-C
     saves a checkpoint and stops. Run the command again with --resume to continue.

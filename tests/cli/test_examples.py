@@ -19,7 +19,7 @@ ALL_VERBS = VERBS | {
     f"{group} {name}": verb for group, (_, verbs) in GROUPS.items() for name, verb in verbs.items()
 }
 # They take minutes, or other files.
-UNTRIED = ("bench", "serve", "data prepare", "data check", "cache clear", "convert")
+UNTRIED = ("bench", "serve", "data prepare", "data check", "data inspect", "cache clear", "convert")
 SLOW = ("explain", "export", "prune")  # tested elsewhere too
 HOUSE_VERBS = (Path(__file__).parents[1] / "verbs.txt").read_text().split()
 

@@ -32,9 +32,9 @@ def inspect(
     device: DeviceOption = "auto",
     as_json: JsonOption = False,
 ) -> None:
-    """Recognise a folder of your own images, check it, and choose how to train on it.
+    """Recognise a folder of your own images, and check it.
 
-    Prints what `reconet train DIR` would do. Nothing is written, unless you name a file for the
+    Prints what `reconet train DIR` would do, with the settings that it would choose. Nothing is written, unless you name a file for the
     recipe: then masks that have to be drawn are kept in the cache too. The exit code is 1 if
     there are problems. docs/own-data.md shows the formats.
 
