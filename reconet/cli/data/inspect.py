@@ -34,9 +34,9 @@ def inspect(
 ) -> None:
     """Recognise a folder of your own images, and check it.
 
-    Prints what `reconet train DIR` would do, with the settings that it would choose. Nothing is written, unless you name a file for the
-    recipe: then masks that have to be drawn are kept in the cache too. The exit code is 1 if
-    there are problems. docs/own-data.md shows the formats.
+    Prints what `reconet train DIR` would do, with the settings that it would choose. Nothing is
+    written, unless you name a file for the recipe: then masks that have to be drawn are kept in the
+    cache too. The exit code is 1 if there are problems. docs/own-data.md shows the formats.
 
     \b
     Examples:
