@@ -18,6 +18,7 @@ import pytest
 import torch  # noqa: F401
 
 ROOT = Path(__file__).parent.parent
+OWN_ERROR = 3  # pytest's code for an error of its own
 
 
 class Mutation(NamedTuple):
@@ -31,7 +32,9 @@ class Mutation(NamedTuple):
 
 RECO = "models/context/reconet.py"
 LOW_RANK = "models/context/low_rank.py"
+NO_MISTAKE = "no mistake"  # its test passes: a copy without a mistake works
 MUTATIONS = {
+    NO_MISTAKE: Mutation("types.py", "IGNORE = 255", "IGNORE = 255", "models/test_layers.py"),
     "rows and columns swapped": Mutation(
         LOW_RANK,
         "row_brh.unsqueeze(3) * column_brw.unsqueeze(2)",
@@ -195,7 +198,12 @@ def run_test(folder: Path, test: str) -> int:
         os.environ["PYTHONPATH"] = str(folder)
         os.dup2(2, 1)
         plain = ["-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not slow"]
-        os._exit(pytest.main([*plain, f"tests/{test}"]))
+        plain += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what is imported above
+        code: int = OWN_ERROR
+        try:
+            code = pytest.main([*plain, f"tests/{test}"])
+        finally:  # an exception would end the child with 1, as if a test had failed
+            os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 

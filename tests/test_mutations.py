@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.launch import ENVIRONMENT
-from tests.mutants import MUTATIONS
+from tests.mutants import MUTATIONS, NO_MISTAKE
 
 ROOT = Path(__file__).parent.parent
 A_TEST_FAILED = 1  # pytest's exit code; 2 and above would be an error of our own
@@ -35,11 +35,11 @@ def test_a_mutation_fits_the_code(name: str) -> None:
     assert (ROOT / "tests" / mutation.test.split("::")[0]).is_file()
 
 
-def test_swapped_axes_and_a_wrong_ignore_are_caught() -> None:
-    assert caught(FAST) == dict.fromkeys(FAST, A_TEST_FAILED)
+def test_swapped_axes_and_a_wrong_ignore_are_caught_and_a_plain_copy_is_not() -> None:
+    assert caught([*FAST, NO_MISTAKE]) == {**dict.fromkeys(FAST, A_TEST_FAILED), NO_MISTAKE: 0}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in MUTATIONS if name not in FAST])
+@pytest.mark.parametrize("name", [name for name in MUTATIONS if name not in (*FAST, NO_MISTAKE)])
 def test_every_mutation_is_caught(name: str) -> None:
     assert caught([name]) == {name: A_TEST_FAILED}
