@@ -73,7 +73,6 @@ def train(
       reconet train runs/tiny --resume
       reconet train mine/ --dry-run
       reconet train voc12/reconet_r50 --set data.root=/data/voc --out runs/voc
-      reconet train scenes/tiny --out runs/recorded --log mlflow
       torchrun --nproc-per-node 8 -m reconet train voc12/reconet_r101 --out runs/voc
     """
     from reconet.cli.own_folder import is_own_folder, train_folder
