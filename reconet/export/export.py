@@ -74,15 +74,11 @@ def export(
     if path.suffix != chosen.suffix:
         raise ExportError(f"--out of format {format} ends in {chosen.suffix}, got {path}.")
     recipe = trained.info.recipe
-    unfit = {
-        recipe.model.context: trained.model.context.info.not_in_onnx,
-        recipe.model.backbone_title: trained.model.backbone.not_in_onnx,
-    }
-    for name, reason in unfit.items():
-        if reason and format != "torch":
-            raise ExportError(
-                f"{name} cannot be written as {format}: {reason}. Use --format torch."
-            )
+    reason = trained.model.context.info.not_in_onnx
+    if reason and format != "torch":
+        raise ExportError(
+            f"{recipe.model.context} cannot be written as {format}: {reason}. Use --format torch."
+        )
     check_output_file(path)
     info = export_info(trained)
     progress.status("tracing ...")

@@ -52,6 +52,9 @@ def trace(model: Segmenter) -> ExportedProgram:
             f"an export has labels of 8 bits: at most {MOST_CLASSES} classes, got "
             f"{model.num_classes}."
         )
+    reason = model.backbone.not_exported
+    if reason:
+        raise ExportError(f"the backbone {model.backbone.name} cannot be exported: {reason}.")
     output_stride = model.output_stride
     least = smallest_side(output_stride)
     # Not square, and at no size that a network is likely to be trained at.

@@ -44,7 +44,7 @@ class Backbone(nn.Module):
     std: Sequence[float] = STD
     has_side_layers: bool = False  # parameters that only c1, c2 or c3 depends on
     first_modules: Sequence[str] = ()  # names of the first layers: most sensitive to int8
-    not_in_onnx: str = ""  # why ONNX, and hence OpenVINO, cannot express it; "" if they can
+    not_exported: str = ""  # why there can be no graph of it for any size; "" if there can
 
     def forward(self, image_bchw: Tensor) -> Features:
         raise NotImplementedError

@@ -65,7 +65,7 @@ class HubBackbone(Backbone):
         self.source = settings.backbone.removeprefix(HUB_PREFIX)
         self.settings: dict[str, Any] = dict(settings.backbone_config)
         self.family = FAMILIES.get(str(self.settings[FAMILY]), Family(title=""))
-        self.not_in_onnx = self.family.not_in_onnx
+        self.not_exported = self.family.not_exported
         self.dense = settings.output_stride if self.family.dilate else None
         for name, key in NORMALISATION.items():
             setattr(self, name, tuple(self.settings.get(key, MEAN if name == "mean" else STD)))

@@ -1,7 +1,7 @@
 """Configurations of some public backbones, so that they can be built and counted without the hub.
 
-Weights still come from the hub. They are refused if they do not fit. The licences are what the hub
-pages of these networks state.
+Weights still come from the hub. They are refused if they do not fit. The licences are those of the
+hub pages, as far as known. Pages change: read them before you share a network.
 """
 
 from collections.abc import Mapping
@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 
 Value = int | float | str | bool | list[int]
 APACHE = "Apache-2.0"
-DINOV3 = "DINOv3 License, which also binds what is made of the weights"
-# The authors' own release of these weights is under CC-BY-NC-4.0.
-CONVNEXTV2 = "Apache-2.0 on the hub; CC-BY-NC-4.0 in the release of the authors"
+DINOV3 = "DINOv3 License"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,12 +56,8 @@ KNOWN: dict[str, Known] = {
     "facebook/convnext-tiny-224": Known(family="convnext", config=_convnext(9, 96)),
     "facebook/convnext-small-224": Known(family="convnext", config=_convnext(27, 96)),
     "facebook/convnext-base-224": Known(family="convnext", config=_convnext(27, 128)),
-    "facebook/convnextv2-tiny-1k-224": Known(
-        family="convnextv2", licence=CONVNEXTV2, config=_convnext(9, 96)
-    ),
-    "facebook/convnextv2-base-1k-224": Known(
-        family="convnextv2", licence=CONVNEXTV2, config=_convnext(27, 128)
-    ),
+    "facebook/convnextv2-tiny-1k-224": Known(family="convnextv2", config=_convnext(9, 96)),
+    "facebook/convnextv2-base-1k-224": Known(family="convnextv2", config=_convnext(27, 128)),
     "microsoft/swin-tiny-patch4-window7-224": Known(family="swin", config=_swin(6, 96, 7, 224)),
     "microsoft/swin-base-patch4-window7-224": Known(family="swin", config=_swin(18, 128, 7, 224)),
     "microsoft/swinv2-tiny-patch4-window8-256": Known(family="swinv2", config=_swin(6, 96, 8, 256)),

@@ -11,7 +11,7 @@ from reconet.engine import run_training
 from reconet.evaluation import evaluate
 from reconet.export import export
 from reconet.export.share import write_shared_folder
-from reconet.inference.backends import open_exported
+from reconet.inference.backends import LABELS, open_exported
 from reconet.models.trained import load_trained
 from reconet.recipes import apply_overrides, find_recipe
 from reconet.system.user_cache import ROOT_VARIABLE
@@ -73,7 +73,7 @@ def test_exports_predict_the_same_labels(tmp_path: Path, family: str, format: st
     data = recipe.data.model_copy(update={"root": tmp_path / "mine"})
     recipe = recipe.model_copy(update={"data": data})
     run_training(recipe, tmp_path / "run", device="cpu")
-    opened = open_exported(export(tmp_path / "run", format=format).path)
+    opened = open_exported(export(tmp_path / "run", format=format).path, (LABELS,))
     model = load_trained(tmp_path / "run").model
     for size in [(65, 97), (64, 96), (120, 70)]:
         image_bchw = random_image(1, 3, *size)
