@@ -6,7 +6,8 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from reconet.errors import IncompleteError, RecipeError, unknown
-from reconet.recipes.schema import Settings, small_options, validation_message
+from reconet.recipes.schema import Settings, validation_message
+from reconet.recipes.values import small_options
 
 S = TypeVar("S", bound=Settings)
 

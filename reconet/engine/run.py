@@ -91,8 +91,7 @@ def run_training(
     # torchrun starts all processes again if one has died. The training then resumes by itself.
     resume = resume or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
     with join_processes(device) as processes, ExitStack() as stack:
-        if processes.device.type == "cpu":
-            keep_freed_memory()
+        keep_freed_memory()
         recipe = complete_backbone(complete_recipe(recipe))
         directory = Path(processes.broadcast(str(directory)))
         processes.run_on_first(lambda: stack.enter_context(lock_directory(directory)))

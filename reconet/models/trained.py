@@ -20,7 +20,8 @@ from reconet.models.network_info import FORMAT, NetworkInfo
 from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.weight_files import read_tensors
 from reconet.models.weights import LoadReport, compare_weights
-from reconet.recipes.schema import HUB_PREFIX, Model
+from reconet.recipes.schema import Model
+from reconet.recipes.values import HUB_PREFIX
 from reconet.system.files import write_atomic
 from reconet.system.own_code import explain_missing_import
 from reconet.system.readable import counted

@@ -2,6 +2,7 @@
 
 registry.py    the table of recipes, and find_recipe
 schema.py      every setting, with its type, default and meaning
+values.py      types of values: numbers within bounds, sizes, options
 overrides.py   change single settings, as `--set optim.lr=0.02` does
 storage.py     read and write recipes as JSON files
 choose.py      choose settings for somebody's own images, with reasons

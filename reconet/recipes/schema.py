@@ -1,105 +1,39 @@
 """Define every setting of an experiment. A recipe is plain, frozen, printable and comparable."""
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from reprlib import Repr
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
-    Discriminator,
     Field,
-    JsonValue,
     PositiveFloat,
-    Tag,
     ValidationError,
     model_validator,
 )
 
+from reconet.recipes.values import (
+    DEEPEST,
+    HUB_PREFIX,
+    LONGEST_TEXT,
+    BackboneConfig,
+    ClassWeights,
+    Count,
+    Fraction,
+    Options,
+    Seed,
+    Side,
+    Size,
+    Weight,
+    Zoom,
+    rising,
+)
+
 LONGEST = 100  # a wrong value with more letters is not repeated in the message
 MOST_PROBLEMS = 5  # that a message lists: a list of a million wrong values has a million
-LONGEST_TEXT = 4096  # as long as a path may be
-MOST_VALUES = 10_000  # in the options of a dataset or a context, over all lists and tables in them
-DEEPEST = 8  # lists within lists
-Fraction = Annotated[float, Field(ge=0, le=1)]
-# Strict, because `true` would otherwise count as 1. Bounded by what a machine can hold.
-Count = Annotated[int, Field(gt=0, le=10**9, strict=True)]
-Side = Annotated[int, Field(gt=0, le=2**15, strict=True)]
-Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
-Weight = Annotated[float, Field(ge=0, le=1000)]
-Zoom = Annotated[float, Field(gt=0, le=16)]  # beyond it, one image takes hours
-# The configuration of a backbone comes from files of strangers, and sizes what is built.
-ConfigName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
-ConfigText = Annotated[str, Field(max_length=64)]
-ConfigNumber = Annotated[int, Field(ge=-1, le=2**15, strict=True)]
-ConfigReal = Annotated[float, Field(ge=-1e6, le=1e6, strict=True)]
-ConfigPlain = bool | ConfigNumber | ConfigReal | ConfigText | None
-ConfigList = Annotated[list[ConfigPlain], Field(max_length=64)]
-BackboneConfig = Annotated[
-    dict[ConfigName, ConfigPlain | ConfigList | list[ConfigList]], Field(max_length=64)
-]
-HUB_PREFIX = "hf:"  # of a backbone that the package transformers has
-
-
-def both_sides(value: object) -> object:
-    """Read 512 as (512, 512) and "512x1024" as (512, 1024): height, then width."""
-    if isinstance(value, str):
-        parts = value.split("x") if "x" in value else [value, value]
-        return tuple(int(part) if part.strip().isdecimal() else part for part in parts)
-    return (value, value) if isinstance(value, int) else value
-
-
-def _rising(value: tuple[float, float]) -> tuple[float, float]:
-    if value[0] > value[1]:
-        raise ValueError("the first number must not be larger than the second")
-    return value
-
-
-def small_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Refuse options that no person writes. What each of them may be is checked where it is used.
-
-    A file of a stranger may hold a list of a million values, or a thousand lists in one another.
-    """
-    level: list[Any] = [options]
-    count = 0
-    for _ in range(DEEPEST):
-        inner: list[Any] = []
-        for value in level:
-            if isinstance(value, dict):
-                inner += [*value, *value.values()]
-            elif isinstance(value, list):
-                inner += value
-            elif isinstance(value, float) and not math.isfinite(value):
-                raise ValueError("a number must be finite")
-            elif isinstance(value, str) and len(value) > LONGEST_TEXT:
-                raise ValueError(f"a text has more than {LONGEST_TEXT:,} letters")
-        count += len(inner)
-        if count > MOST_VALUES:
-            raise ValueError(f"there are more than {MOST_VALUES:,} values")
-        level = inner
-    if level:
-        raise ValueError(f"lists and tables are nested more than {DEEPEST - 2} deep")
-    return options
-
-
-Size = Annotated[tuple[Side, Side], BeforeValidator(both_sides)]
-Options = Annotated[dict[str, JsonValue], AfterValidator(small_options)]
-
-
-def _kind_of_weights(value: object) -> str:
-    return "=word" if isinstance(value, str) else "=list"
-
-
-# The kind decides which of the two an error is about. Messages leave out the mark.
-ClassWeights = Annotated[
-    Annotated[tuple[PositiveFloat, ...], Field(min_length=1), Tag("=list")]
-    | Annotated[Literal["balanced"], Tag("=word")],
-    Discriminator(_kind_of_weights),
-]
 
 
 class Settings(BaseModel):
@@ -154,7 +88,7 @@ class Data(Settings):
     """length of the long side that a scale of 1 means"""
     crop: Size = (512, 512)
     """height and width of a training crop"""
-    scale: Annotated[tuple[Zoom, Zoom], AfterValidator(_rising)] = (0.5, 2.0)
+    scale: Annotated[tuple[Zoom, Zoom], AfterValidator(rising)] = (0.5, 2.0)
     """range of random scales, relative to base_size"""
     flip: bool = True
     """mirror half of the images"""

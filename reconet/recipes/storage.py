@@ -6,7 +6,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from reconet.errors import RecipeError
-from reconet.recipes.schema import HUB_PREFIX, Recipe, validation_message
+from reconet.recipes.schema import Recipe, validation_message
+from reconet.recipes.values import HUB_PREFIX
 from reconet.system.files import write_text
 from reconet.system.paths import short_paths
 from reconet.system.reading import SETTINGS_BYTES, read_text

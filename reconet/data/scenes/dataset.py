@@ -9,7 +9,8 @@ from pydantic import BeforeValidator, Field
 from reconet.data.dataset import DatasetInfo, Sample
 from reconet.data.entry import DatasetEntry
 from reconet.data.scenes.generate import CLASSES, PALETTE, scene
-from reconet.recipes.schema import Seed, Settings, both_sides
+from reconet.recipes.schema import Settings
+from reconet.recipes.values import Seed, both_sides
 
 LONGEST_SIDE = 2048  # a larger image takes minutes to draw
 Side = Annotated[int, Field(gt=0, le=LONGEST_SIDE, strict=True)]

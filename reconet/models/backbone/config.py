@@ -17,7 +17,8 @@ from pydantic import TypeAdapter, ValidationError
 from reconet.errors import CheckpointError, MissingExtraError, RecipeError, first_line, unknown
 from reconet.models.backbone.known import KNOWN
 from reconet.models.hub import download, download_if_there
-from reconet.recipes.schema import BackboneConfig, validation_message
+from reconet.recipes.schema import validation_message
+from reconet.recipes.values import BackboneConfig
 from reconet.system.reading import SETTINGS_BYTES, read_text
 
 CONFIG, PREPROCESSOR = "config.json", "preprocessor_config.json"

@@ -33,7 +33,8 @@ from reconet.models.backbone.families import FAMILIES, Family
 from reconet.models.backbone.known import KNOWN
 from reconet.models.features import Features
 from reconet.models.hub import download, download_if_there
-from reconet.recipes.schema import HUB_PREFIX, Model
+from reconet.recipes.schema import Model
+from reconet.recipes.values import HUB_PREFIX
 from reconet.system.reading import WEIGHTS_BYTES, check_file
 
 SAFE, INDEX, TORCH = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"

@@ -13,7 +13,7 @@ from reconet.models.features import Context, Features, Stages
 from reconet.models.head import classifier
 from reconet.models.layers import conv_bn_relu
 from reconet.models.losses import side_loss
-from reconet.recipes.schema import Fraction
+from reconet.recipes.values import Fraction
 
 INFO = ContextInfo(
     title="Attentional class features",

@@ -10,7 +10,7 @@ from reconet.models.attention import attend
 from reconet.models.context.attention_maps import AttentionMaps, RecordedPass, point_weights
 from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
-from reconet.recipes.schema import Fraction
+from reconet.recipes.values import Fraction
 
 INFO = ContextInfo(
     title="Asymmetric non-local",

@@ -11,7 +11,7 @@ from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.context.encnet import EncModule, Lateral, presence_loss
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import ImagePooling, conv_bn, conv_bn_relu
-from reconet.recipes.schema import Fraction
+from reconet.recipes.values import Fraction
 
 INFO = ContextInfo(
     title="Co-occurrent features",

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import ImagePooling, conv_bn_relu
-from reconet.recipes.schema import Fraction
+from reconet.recipes.values import Fraction
 
 INFO = ContextInfo(
     title="Atrous spatial pyramid pooling",

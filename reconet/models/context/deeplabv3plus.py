@@ -10,7 +10,7 @@ from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.context.deeplabv3 import ASPP, separable_conv
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn_relu, resize
-from reconet.recipes.schema import Fraction
+from reconet.recipes.values import Fraction
 
 INFO = ContextInfo(
     title="ASPP with a decoder",

@@ -14,7 +14,7 @@ from reconet.models.context.attention_maps import AttentionMaps, RecordedPass, l
 from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn, conv_bn_relu, full_precision
-from reconet.recipes.schema import Fraction
+from reconet.recipes.values import Fraction
 
 INFO = ContextInfo(
     title="Expectation-maximisation attention",

@@ -17,7 +17,7 @@ from reconet.models.context.attention_maps import (
 from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn, conv_bn_relu
-from reconet.recipes.schema import Fraction
+from reconet.recipes.values import Fraction
 
 INFO = ContextInfo(
     title="Latent graph",

@@ -13,7 +13,7 @@ from reconet.models.context.attention_maps import AttentionMaps, RecordedPass
 from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn_relu, resize
-from reconet.recipes.schema import Fraction
+from reconet.recipes.values import Fraction
 
 INFO = ContextInfo(
     title="Point-wise attention",

@@ -29,7 +29,7 @@ from reconet.models.context.low_rank import (
 )
 from reconet.models.features import Context, Features, FeatureSpec, Stages
 from reconet.models.layers import conv_bn_relu, resize
-from reconet.recipes.schema import Fraction
+from reconet.recipes.values import Fraction
 
 INFO = ContextInfo(
     title="Tensor low-rank reconstruction",

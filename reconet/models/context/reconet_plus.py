@@ -33,7 +33,7 @@ from reconet.models.context.low_rank import (
 from reconet.models.context.reconet import GlobalPooling
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn_relu
-from reconet.recipes.schema import Fraction
+from reconet.recipes.values import Fraction
 
 INFO = ContextInfo(
     title="Context reconstructed from fragments",
