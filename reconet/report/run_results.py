@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -194,8 +195,8 @@ def describe_settings(recipe: Recipe) -> list[Setting]:
     """List every setting, and whether it differs from its default."""
     result = []
     for name, value, about in list_settings(recipe):
-        group, key = name.split(".")
-        default = type(getattr(recipe, group)).model_fields[key].default
+        group, _, key = name.rpartition(".")
+        default = type(attrgetter(group)(recipe)).model_fields[key].default
         text = _text(value)
         changed = default is PydanticUndefined or _text(default) != text
         result.append(Setting(name, text, about, changed))
