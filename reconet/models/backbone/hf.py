@@ -8,9 +8,10 @@ on meta tensors, which have shapes but no values.
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from math import lcm
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -62,7 +63,7 @@ class HubBackbone(Backbone):
 
     def __init__(self, settings: Model) -> None:
         super().__init__()
-        self.name = settings.backbone_title
+        self.model, self.name = settings, settings.backbone_title
         self.source = settings.backbone.removeprefix(HUB_PREFIX)
         self.settings: dict[str, Any] = dict(settings.backbone_config)
         self.family = FAMILIES.get(str(self.settings[FAMILY]), Family(title=""))
@@ -90,6 +91,18 @@ class HubBackbone(Backbone):
                 for x_bchw, stride in zip(maps, self.strides, strict=True)
             )
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle settings and weights: the library's hooks cannot be sent to another process."""
+        trained = [parameter.requires_grad for parameter in self.parameters()]
+        return _build_again, (self.model, self.state_dict(), trained, self.training)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Copy as every module does, which is faster than to build it again."""
+        copied = type(self).__new__(type(self))
+        memo[id(self)] = copied
+        copied.__dict__.update(deepcopy(self.__dict__, memo))
+        return copied
 
     def depths(self) -> dict[str, int]:
         """Count the blocks: what is before the first is 0, what is after the last is as deep."""
@@ -219,6 +232,17 @@ def cut(x_bchw: Tensor, height: int, width: int) -> Tensor:
 def make_hub_backbone(settings: Model) -> HubBackbone:
     """Make a backbone of transformers, with random weights."""
     return HubBackbone(complete_hub_model(settings))
+
+
+def _build_again(
+    settings: Model, state: dict[str, Tensor], trained: list[bool], training: bool
+) -> HubBackbone:
+    with torch.random.fork_rng(devices=()):
+        backbone = HubBackbone(settings)
+    backbone.load_state_dict(state)
+    for parameter, learns in zip(backbone.parameters(), trained, strict=True):
+        parameter.requires_grad_(learns)
+    return backbone.train(training)
 
 
 def complete_hub_model(settings: Model) -> Model:

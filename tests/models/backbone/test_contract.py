@@ -1,6 +1,8 @@
 """The contract of backbones, checked for each family that transformers has, in whole networks."""
 
 import io
+import pickle
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,18 @@ def test_every_context_stands_on_every_family(family: str, context: str) -> None
     frozen = hub_model(family, context, frozen=True)
     train_step(frozen, 64, 96)
     assert all(parameter.grad is None for parameter in frozen.trunk_parameters())
+
+
+@pytest.mark.parametrize("family", ["convnext", "dinov2"])
+def test_a_network_goes_to_another_process_and_is_copied(family: str) -> None:
+    # Features are computed by several processes.
+    model = hub_model(family, frozen=True).eval()
+    image_bchw = torch.rand(1, 3, 50, 70)
+    expected_bkhw = model(image_bchw).main_bkhw
+    for twin in (pickle.loads(pickle.dumps(model)), deepcopy(model)):
+        assert torch.equal(twin(image_bchw).main_bkhw, expected_bkhw)
+        assert not any(parameter.requires_grad for parameter in twin.trunk_parameters())
+        assert next(twin.parameters()) is not next(model.parameters())
 
 
 def test_padding_is_not_seen_outside() -> None:
