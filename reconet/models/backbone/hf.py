@@ -93,7 +93,7 @@ class HubBackbone(Backbone):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle settings and weights: the library's hooks cannot be sent to another process."""
+        """Send settings and weights: the library's hooks cannot be sent to another process."""
         trained = [parameter.requires_grad for parameter in self.parameters()]
         return _build_again, (self.model, self.state_dict(), trained, self.training)
 

@@ -196,7 +196,7 @@ class TestWithTransformers:
 
 
 def renamed(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Rename the parameters of our ResNet to those of transformers."""
+    """Give the parameters of our ResNet the names of transformers."""
     renamed: dict[str, Tensor] = {}
     for key, value in state.items():
         stage, *rest = key.split(".")

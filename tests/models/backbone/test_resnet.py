@@ -1,3 +1,5 @@
+from hashlib import sha256
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -14,6 +16,30 @@ PLAIN_PARAMETERS = {
     "resnet101": 44_549_160 - 2_049_000,
     "resnet152": 60_192_808 - 2_049_000,
 }
+
+
+# Of names and shapes of all tensors, with the deep stem. Files of networks have them.
+TENSORS = {
+    "resnet18": "e6329fdb08779a3a",
+    "resnet34": "a7dda8edd71fda78",
+    "resnet50": "e29d89d48329a5f2",
+    "resnet101": "bb9ae744fa0c62bb",
+    "resnet152": "2a6080a6192d9450",
+}
+
+
+@pytest.mark.parametrize("name", sorted(RESNETS))
+def test_tensors_keep_their_names_order_and_shapes(name: str) -> None:
+    with torch.device("meta"):
+        state = ResNet(name).state_dict()
+    text = "\n".join(f"{key} {tuple(value.shape)}" for key, value in state.items())
+    assert sha256(text.encode()).hexdigest().startswith(TENSORS[name])
+
+
+def test_stages_are_layers_for_the_layer_decay() -> None:
+    depths = ResNet("resnet18", width=0.125).depths()
+    assert depths["conv1.0.weight"] == depths["bn1.weight"] == 0
+    assert [depths[f"layer{n}.0.conv1.weight"] for n in range(1, 5)] == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("name", sorted(RESNETS))
