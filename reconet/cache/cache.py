@@ -81,7 +81,7 @@ def find_store(
 
 def _identity(model: Segmenter) -> dict[str, object]:
     """Return what a backbone computes by beside its weights, if it has such a thing."""
-    identity = dict(model.backbone.identity())
+    identity = dict(model.backbone.cache_facts())
     return {"backbone": identity} if identity else {}
 
 
@@ -154,7 +154,7 @@ def fit_projection(
         )
     facts = {
         "backbone": digest_of_trunk(model.backbone, None),
-        **({"identity": model.backbone.identity()} if model.backbone.identity() else {}),
+        **({"identity": model.backbone.cache_facts()} if model.backbone.cache_facts() else {}),
         "images": digest_of([source.identity(index) for index in range(len(source))]),
         "augmentation": augmentation.key(),
         "seed": seed,

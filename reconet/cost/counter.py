@@ -200,7 +200,7 @@ def _parts(net: Segmenter) -> dict[str, list[tuple[nn.Module, str]]]:
     """Return the parts of a network by name, each as modules with their paths."""
     parts: dict[str, list[tuple[nn.Module, str]]] = {
         part: [(net.backbone.get_submodule(name), f"backbone.{name}") for name in names]
-        for part, names in net.backbone.parts().items()
+        for part, names in net.backbone.cost_parts().items()
     }
     if not parts:
         parts = {"backbone": [(net.backbone, "backbone")]}

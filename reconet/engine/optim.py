@@ -55,7 +55,7 @@ def _rate_groups(model: Segmenter, optim: Optim) -> list[dict[str, Any]]:
 
 def _layers(model: Segmenter, decay: float) -> list[tuple[list[nn.Parameter], float]]:
     """Group the backbone by depth. The last layer is one step of decay below the head."""
-    depths = model.backbone.depths()
+    depths = model.backbone.parameter_depths()
     last = max(depths.values(), default=0)
     layers: list[list[nn.Parameter]] = [[] for _ in range(last + 1)]
     for name, parameter in model.backbone.named_parameters():

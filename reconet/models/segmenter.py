@@ -238,8 +238,8 @@ def _assemble(
         aux=settings.aux,
         project=settings.project,
         frozen=settings.frozen,
-        mean=tuple(net.mean),
-        std=tuple(net.std),
+        mean=tuple(net.input_mean),
+        std=tuple(net.input_std),
     )
     model.weights_from = loaded
     return model

@@ -125,7 +125,7 @@ def test_a_hub_id_is_downloaded_and_a_failure_is_one_line(
 ) -> None:
     asked = []
 
-    def download(repo: str, name: str) -> str:
+    def download(repo: str, name: str, *, local_files_only: bool) -> str:
         asked.append((repo, name))
         if repo == "somebody/gone":
             raise OSError("no network")

@@ -81,7 +81,7 @@ def test_the_paper_recipes_carry_the_paper_settings(name: str) -> None:
 def test_frozen_recipes_can_use_the_cache_and_see_every_view(name: str) -> None:
     r = find_recipe(name)
     assert r.model.frozen
-    assert r.model.project is not None
+    assert (r.model.project is not None) == (r.model.backbone == "resnet50")
     assert r.data.views is not None
     assert r.train.steps is not None
     images = DATASETS[r.data.name].info.splits.get(r.data.train_split) or 1000

@@ -33,15 +33,16 @@ class Backbone(nn.Module):
     ceil(height / s) rows and ceil(width / s) columns. Contexts read c4, some read c1 or c3 too.
     A backbone that needs sizes of its own pads inside, and cuts its maps to those of the image.
 
-    All else has a default. A parameter that no map depends on has requires_grad False.
+    All else has a default, under names that a backbone of a user hardly has already. A parameter
+    that no map depends on has requires_grad False.
     """
 
     name: str = "own"  # for messages
     stem: str = ""
     channels: Sequence[int]
     strides: Sequence[int]
-    mean: Sequence[float] = MEAN  # of the images that the weights were trained on: RGB, 0..1
-    std: Sequence[float] = STD
+    input_mean: Sequence[float] = MEAN  # of the images that the weights were trained on: RGB, 0..1
+    input_std: Sequence[float] = STD
     has_side_layers: bool = False  # parameters that only c1, c2 or c3 depends on
     first_modules: Sequence[str] = ()  # names of the first layers: most sensitive to int8
     not_exported: str = ""  # why there can be no graph of it for any size; "" if there can
@@ -61,15 +62,15 @@ class Backbone(nn.Module):
         ]
         return Stages(*specs)
 
-    def parts(self) -> Mapping[str, Sequence[str]]:
+    def cost_parts(self) -> Mapping[str, Sequence[str]]:
         """Return the parts whose cost is counted one by one: name -> names of its modules."""
         return {}
 
-    def depths(self) -> Mapping[str, int]:
+    def parameter_depths(self) -> Mapping[str, int]:
         """Return how deep parameters lie, by name: 0 for the first layer. By default all are 0."""
         return {name: 0 for name, _ in self.named_parameters()}
 
-    def identity(self) -> Mapping[str, object]:
+    def cache_facts(self) -> Mapping[str, object]:
         """Return what changes the maps but is not in the weights, to name cached features by."""
         return {}
 

@@ -69,8 +69,8 @@ class HubBackbone(Backbone):
         self.family = FAMILIES.get(str(self.settings[FAMILY]), Family(title=""))
         self.not_exported = self.family.not_exported
         self.dense = settings.output_stride if self.family.dilate else None
-        for name, key in NORMALISATION.items():
-            setattr(self, name, tuple(self.settings.get(key, MEAN if name == "mean" else STD)))
+        self.input_mean = tuple(self.settings.get(NORMALISATION["mean"], MEAN))
+        self.input_std = tuple(self.settings.get(NORMALISATION["std"], STD))
         shapes = self._find_shapes()
         self.channels, self.strides = shapes.channels, shapes.strides
         self.multiple = lcm(*shapes.strides)
@@ -104,13 +104,14 @@ class HubBackbone(Backbone):
         copied.__dict__.update(deepcopy(self.__dict__, memo))
         return copied
 
-    def depths(self) -> dict[str, int]:
+    def parameter_depths(self) -> dict[str, int]:
         """Count the blocks: what is before the first is 0, what is after the last is as deep."""
         return block_depths(name for name, _ in self.named_parameters())
 
-    def identity(self) -> dict[str, object]:
+    def cache_facts(self) -> dict[str, object]:
         """Return the configuration: many of its values are not in the weights."""
-        return {"config": self.settings, "dense": self.dense, "mean": self.mean, "std": self.std}
+        normalisation = {"mean": self.input_mean, "std": self.input_std}
+        return {"config": self.settings, "dense": self.dense, **normalisation}
 
     def public_weights(self) -> PublicWeights:
         """Read the weights of the folder or hub id. Their names are translated by the library."""

@@ -169,11 +169,11 @@ class ResNet(Backbone):
             maps[stage] = x = layer(x)
         return Features(*maps)
 
-    def parts(self) -> dict[str, tuple[str, ...]]:
+    def cost_parts(self) -> dict[str, tuple[str, ...]]:
         """Return stem and stages."""
         return {"stem": STEM} | {layer: (layer,) for layer in LAYERS}
 
-    def depths(self) -> dict[str, int]:
+    def parameter_depths(self) -> dict[str, int]:
         """Count the stages: the stem is 0, layer4 is 4."""
         deep = {layer: depth for depth, layer in enumerate(LAYERS, start=1)}
         return {name: deep.get(name.split(".")[0], 0) for name, _ in self.named_parameters()}

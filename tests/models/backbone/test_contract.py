@@ -56,7 +56,7 @@ def test_every_family_keeps_what_it_declares(family: str) -> None:
     starved = [n for n, p in model.named_parameters() if p.requires_grad and p.grad is None]
     assert all("hidden_states_norms" in name for name in starved)  # of maps that fcn does not read
     assert bool(starved) == model.backbone.has_side_layers
-    depths = model.backbone.depths()
+    depths = model.backbone.parameter_depths()
     assert depths.keys() == {name for name, _ in model.backbone.named_parameters()}
     assert 4 <= max(depths.values()) <= 16
     assert min(depths.values()) == 0 or family == "dinov3_convnext"  # whose stem is a stage

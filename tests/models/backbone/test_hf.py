@@ -192,7 +192,7 @@ class TestWithTransformers:
 
     def test_cached_features_know_the_configuration(self) -> None:
         one, two = hub_model("convnext", output_stride=8), hub_model("convnext", output_stride=16)
-        assert one.backbone.identity() != two.backbone.identity()
+        assert one.backbone.cache_facts() != two.backbone.cache_facts()
 
 
 def renamed(state: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -37,7 +37,7 @@ def test_tensors_keep_their_names_order_and_shapes(name: str) -> None:
 
 
 def test_stages_are_layers_for_the_layer_decay() -> None:
-    depths = ResNet("resnet18", width=0.125).depths()
+    depths = ResNet("resnet18", width=0.125).parameter_depths()
     assert depths["conv1.0.weight"] == depths["bn1.weight"] == 0
     assert [depths[f"layer{n}.0.conv1.weight"] for n in range(1, 5)] == [1, 2, 3, 4]
 
