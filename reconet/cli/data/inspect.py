@@ -9,6 +9,7 @@ from reconet.cli.arguments import (
     DeviceOption,
     FolderArgument,
     FormatOption,
+    ImportOption,
     JsonOption,
     SetOption,
     WorkersOption,
@@ -31,6 +32,7 @@ def inspect(
     workers: WorkersOption = None,
     device: DeviceOption = "auto",
     as_json: JsonOption = False,
+    imports: ImportOption = None,
 ) -> None:
     """Recognise a folder of your own images, and check it.
 
