@@ -143,7 +143,7 @@ def test_an_export_that_disagrees_leaves_the_one_before_it(
     monkeypatch: pytest.MonkeyPatch,
     name: str,
 ) -> None:
-    monkeypatch.setattr(EXPORT_MODULE, "trace", lambda model, output_stride: program)
+    monkeypatch.setattr(EXPORT_MODULE, "trace", lambda model: program)
     path = tmp_path / f"a{FORMATS[name].suffix}"
     path.write_text("the one before")
     path.with_suffix(".bin").write_text("its weights")

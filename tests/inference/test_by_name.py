@@ -111,7 +111,7 @@ def test_from_pretrained_takes_names_folders_and_hub_ids(
     np.testing.assert_array_equal(named(image_hwc).label_hw, by_path(image_hwc).label_hw)
     run = write_run(desk / "run", tiny_network())
     assert find_pretrained(run) == run / BEST
-    monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda repo, name: f"{repo}/{name}")
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda repo, name, **_: f"{repo}/{name}")
     assert find_pretrained("somebody/net") == Path("somebody/net") / BEST
 
 

@@ -32,14 +32,14 @@ class PositionAttention(nn.Module):
         self.query = nn.Conv2d(channels, width, 1)
         self.key = nn.Conv2d(channels, width, 1)
         self.value = nn.Conv2d(channels, channels, 1)
-        self.product = Product()
+        self.compare, self.collect = Product(), Product()
         self.gamma = nn.Parameter(torch.zeros(()))
 
     def forward(self, x_bchw: Tensor) -> Tensor:
         # Torch has no kernel without the map of weights if values are wider than queries.
         query_bnd = self.query(x_bchw).flatten(2).transpose(1, 2)
-        weight_bnm = self.product(query_bnd, self.key(x_bchw).flatten(2)).softmax(dim=2)
-        context_bcn = self.product(self.value(x_bchw).flatten(2), weight_bnm.transpose(1, 2))
+        weight_bnm = self.compare(query_bnd, self.key(x_bchw).flatten(2)).softmax(dim=2)
+        context_bcn = self.collect(self.value(x_bchw).flatten(2), weight_bnm.transpose(1, 2))
         y_bchw: Tensor = x_bchw + self.gamma * context_bcn.view_as(x_bchw)
         return y_bchw
 
