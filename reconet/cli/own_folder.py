@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reconet.cli.output import print_line, print_result, show_progress
-from reconet.errors import CheckpointError, RecipeError
+from reconet.errors import RecipeError
 
 if TYPE_CHECKING:
     from reconet.engine import Inspection
@@ -72,13 +72,7 @@ def train_folder(
     found.check()
     if dry_run:
         return
-    try:
-        run_recipe(found.recipe, directory, resume=False, device=device, log=log)
-    except CheckpointError as error:
-        raise CheckpointError(
-            f"{str(error).rstrip('.')}: --set model.weights=FILE; or null, to learn from your "
-            "images alone."
-        ) from error
+    run_recipe(found.recipe, directory, resume=False, device=device, log=log)
     _end(folder, directory, device)
 
 

@@ -83,12 +83,13 @@ def train(
     if is_own_folder(recipe) and not resume:
         train_folder(recipe, settings, data_file, out, device, format_name, dry_run, log or ())
         return
+    directory = out or _default_directory(recipe, resume)
+    resolved = resolve_recipe(recipe, settings, data_file)
     if dry_run or format_name:
         raise RecipeError(
             f"--dry-run and --format are for a folder; `reconet show {recipe}` prints a recipe."
         )
-    directory = out or _default_directory(recipe, resume)
-    run_recipe(resolve_recipe(recipe, settings, data_file), directory, resume, device, log or ())
+    run_recipe(resolved, directory, resume, device, log or ())
 
 
 def _check_loggers(names: Sequence[str]) -> None:
