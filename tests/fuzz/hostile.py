@@ -4,6 +4,7 @@ Each kind is a function of a generator of random numbers and an empty folder. It
 strange in the folder and uses it. Success and one line of error are both right.
 """
 
+import atexit
 import io
 import json
 import os
@@ -91,6 +92,7 @@ def run_verb(*words: str) -> int:
 def finished_run() -> Path:
     """Train a tiny network once. All cases use copies of its run."""
     run = Path(tempfile.mkdtemp(prefix="reconet-fuzz-run-")) / "run"
+    atexit.register(shutil.rmtree, run.parent, ignore_errors=True)
     with streams():
         assert main(["train", "scenes/tiny", f"--out={run}", *TINY_NETWORK]) == 0
         assert main(["report", str(run)]) == 0
