@@ -6,7 +6,7 @@ from reconet.recipes.schema import Data, Eval, Model, Optim, Recipe, Train
 def convnext_recipe(data: Data, *, epochs: int, batch: int = 16) -> Recipe:
     """Return a recipe that fine-tunes ConvNeXt-T by AdamW, with warm-up and layer-wise decay.
 
-    The rates are those that the authors of ConvNeXt use for segmentation.
+    The rates are usual ones for ConvNeXt, and were not tuned.
     """
     return Recipe(
         data=data,

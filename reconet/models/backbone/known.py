@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 Value = int | float | str | bool | list[int]
 APACHE = "Apache-2.0"
 DINOV3 = "DINOv3 License"
+CC_BY_NC = "CC-BY-NC-4.0"  # as the authors of ConvNeXt V2 state for their weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +57,12 @@ KNOWN: dict[str, Known] = {
     "facebook/convnext-tiny-224": Known(family="convnext", config=_convnext(9, 96)),
     "facebook/convnext-small-224": Known(family="convnext", config=_convnext(27, 96)),
     "facebook/convnext-base-224": Known(family="convnext", config=_convnext(27, 128)),
-    "facebook/convnextv2-tiny-1k-224": Known(family="convnextv2", config=_convnext(9, 96)),
-    "facebook/convnextv2-base-1k-224": Known(family="convnextv2", config=_convnext(27, 128)),
+    "facebook/convnextv2-tiny-1k-224": Known(
+        family="convnextv2", licence=CC_BY_NC, config=_convnext(9, 96)
+    ),
+    "facebook/convnextv2-base-1k-224": Known(
+        family="convnextv2", licence=CC_BY_NC, config=_convnext(27, 128)
+    ),
     "microsoft/swin-tiny-patch4-window7-224": Known(family="swin", config=_swin(6, 96, 7, 224)),
     "microsoft/swin-base-patch4-window7-224": Known(family="swin", config=_swin(18, 128, 7, 224)),
     "microsoft/swinv2-tiny-patch4-window8-256": Known(family="swinv2", config=_swin(6, 96, 8, 256)),
