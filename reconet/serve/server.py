@@ -57,7 +57,8 @@ def open_server(
     port: int = 8000,
     limits: Limits | None = None,
     device: str = "auto",
-    precision: str = "auto",
+    precision: str | None = None,
+    fast: bool = False,
     progress: Progress = SILENT,
 ) -> Server:
     """Listen on a port and open a network, by its path or name.
@@ -75,7 +76,9 @@ def open_server(
     listener = listen(host, port)  # first, so that a taken port is an error at once
     try:
         path = find_network(source, progress=progress).path
-        predictor = Predictor.from_run(path, device=device, precision=precision)
+        predictor = Predictor.from_run(
+            path, device=device, precision=precision, fast=fast, progress=progress
+        )
         here = host in LOOPBACK
         # Images of a run's dataset are for this machine alone. A file may be a stranger's, and
         # name a folder that it knows nothing of.
