@@ -6,7 +6,7 @@ kill leaves no half of it.
 """
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from reconet.export.graph import smallest_side
 from reconet.export.sample_images import windows_of
 from reconet.fast.images import ProbeImages, find_probe_images
 from reconet.fast.store import is_in_cache, keep, staged_folder
-from reconet.fast.ways import COMPILED, GPU_WAYS, WAYS, Candidate, Subject, make_compiled
+from reconet.fast.ways import COMPILED, GPU_WAYS, WAYS, Candidate, Make, Subject, make_compiled
 from reconet.inference.fast import SPARE_BYTES, FastChoice
 from reconet.inference.network import make_network
 from reconet.inference.protocol import Protocol
@@ -87,6 +87,7 @@ def choose_fastest(job: Job, progress: Progress = SILENT) -> FastChoice:
         choice = FastChoice(
             way=best.way if best else "eager",
             text=text,
+            network=str(job.source),
             machine=job.machine,
             had_images=bool(job.images) or not images.is_generated,
             smallest=smallest_side(trained.model.output_stride),
@@ -141,19 +142,24 @@ class Search:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in self.remarks.items())
         return None, f"{EAGER}, since nothing else pays here ({reasons})"
 
-    def _make_all(self, ways: Mapping[str, Callable[[Subject], Candidate]]) -> list[Candidate]:
+    def _make_all(self, ways: Mapping[str, Make]) -> list[Candidate]:
         made = []
         for name, make in ways.items():
             self.progress.status(f"trying {name} ...")
-            try:
-                candidate = make(self.subject)
-                candidate.forward(self._window())
-                made.append(candidate)
-            except Exception as error:  # each library raises errors of its own kind
-                self._check_room(error)
-                self.remarks[name] = first_line(error).rstrip(".")
+            made += self._make(name, make)
             self.progress.advance()
         return made
+
+    def _make(self, name: str, make: Make) -> list[Candidate]:
+        """Make one way ready. Return nothing if it does not run here."""
+        try:
+            candidate = make(self.subject)
+            candidate.forward(self._window())
+        except Exception as error:  # each library raises errors of its own kind
+            self._check_room(error)
+            self.remarks[name] = first_line(error).rstrip(".")
+            return []
+        return [candidate]
 
     def _check_room(self, error: Exception) -> None:
         """Raise if a way failed for want of room. That is no reason to give it up for good."""
@@ -193,9 +199,9 @@ class Search:
                 return best
             if best.gentler is not None:
                 self.progress.status(f"{best.name}: {agreement}; trying with less rounding ...")
-                for gentler in self._make_all({best.name: lambda _, one=best: one.gentler()}):
-                    speedups |= self._time([gentler])
-                    waiting.append(gentler)
+                gentler = self._make(f"{best.name}, gentler", best.gentler)
+                speedups |= self._time(gentler)
+                waiting += gentler
         return None
 
     def compare(self, forward: Forward) -> Agreement:

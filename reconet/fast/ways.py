@@ -6,7 +6,7 @@ A way that cannot be tried here raises a ReconetError with the reason.
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from reconet.inference.network import make_exported_network, make_forward
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import Forward
 from reconet.models.trained import TrainedNetwork
-from reconet.system.hardware import bf16_works
+from reconet.system.hardware import bf16_works, make_bf16_safe
 from reconet.types import Image
 
 COMPILERS = ("c++", "g++", "clang++")
@@ -39,7 +39,7 @@ class Candidate:
     way: Way
     forward: Forward
     file: Path | None = None
-    gentler: "Callable[[], Candidate] | None" = None  # the same way with less rounding
+    gentler: "Make | None" = None  # the same way with less rounding
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -75,6 +75,9 @@ class Subject:
         return windows
 
 
+Make = Callable[[Subject], Candidate]
+
+
 def _exported(name: str, path: Path) -> Candidate:
     opened = open_exported(path, trusted=True)
     return Candidate(
@@ -95,7 +98,7 @@ def make_int8(subject: Subject, attempt: int = 0) -> Candidate:
         parts = ", ".join(name.removeprefix("model.") for name in choices[attempt])
         made = replace(made, name=f"OpenVINO int8 but for {parts}")
     if attempt + 1 < len(choices):
-        made = replace(made, gentler=lambda: make_int8(subject, attempt + 1))
+        made = replace(made, gentler=partial(make_int8, attempt=attempt + 1))
     return made
 
 
@@ -114,7 +117,7 @@ def make_onnx(subject: Subject) -> Candidate:
 def make_bf16(subject: Subject) -> Candidate:
     if not subject.calibrated:
         raise ExportError("no real images to compare on")
-    if subject.device.type == "cpu" and not bf16_works():
+    if subject.device.type == "cpu" and not (make_bf16_safe() and bf16_works()):
         raise ExportError("this CPU has no bf16")
     forward = make_forward(subject.trained.model, subject.device, torch.bfloat16)
     return Candidate(name="torch bf16", way="bf16", forward=forward)
@@ -136,7 +139,7 @@ def make_compiled(subject: Subject) -> Candidate:
 
 
 # The ways for a CPU. On a GPU only those of torch's own kernels are tried.
-WAYS: dict[str, Callable[[Subject], Candidate]] = {
+WAYS: dict[str, Make] = {
     "OpenVINO int8": make_int8,
     "OpenVINO fp32": make_openvino,
     "ONNX Runtime fp32": make_onnx,

@@ -25,7 +25,7 @@ def clear(
     older_than: OlderOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete cached features and drawn masks. They are made again when they are needed.
+    """Delete cached features, drawn masks and networks of --fast. They are made again when needed.
 
     What a running process uses is left alone. `reconet data prepare DIR` draws masks again.
 

@@ -39,6 +39,7 @@ class FastChoice(BaseModel):
     format: Literal[1] = 1
     way: Way
     text: str  # what was chosen and why, for people
+    network: str = ""  # its path, for people
     machine: str  # CPU and packages
     had_images: bool = False  # whether there were images to compare on that are not generated
     file: str = ""  # of an exported or compiled network, in the same folder
@@ -66,7 +67,7 @@ class FoundChoice:
 
 def choice_folders(source: Path, weights: Path, machine: str) -> list[Path]:
     """Return the folders that may hold the choice for a network, the best first."""
-    digest = f"{hash_export(weights)} {_hash_own_code()} {machine}"
+    digest = f"{hash_export(weights, digest_bytes=8)} {_hash_own_code()} {machine}"
     name = blake2b(digest.encode(), digest_size=10).hexdigest()
     return [place / name for place in places(source)]
 
