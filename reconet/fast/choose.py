@@ -16,7 +16,7 @@ import torch
 from pydantic import BaseModel
 from torch import Tensor
 
-from reconet.errors import OutputError, first_line, is_out_of_memory
+from reconet.errors import CheckpointError, OutputError, first_line, is_out_of_memory
 from reconet.evaluation.benchmarks import benchmark_scores
 from reconet.evaluation.metrics import confusion_matrix
 from reconet.export.graph import smallest_side
@@ -24,7 +24,7 @@ from reconet.export.sample_images import windows_of
 from reconet.fast.images import ProbeImages, find_probe_images
 from reconet.fast.store import is_in_cache, keep, staged_folder
 from reconet.fast.ways import COMPILED, GPU_WAYS, WAYS, Candidate, Make, Subject, make_compiled
-from reconet.inference.fast import SPARE_BYTES, FastChoice
+from reconet.inference.fast import SPARE_BYTES, FastChoice, hash_weights
 from reconet.inference.network import make_network
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import Forward, predict_labels
@@ -45,6 +45,7 @@ class Job(BaseModel):
     """What to measure, and where to keep the result. The first folder is the best place."""
 
     source: Path
+    weights: str  # digest
     device: str = "cpu"
     threads: int = 1
     images: tuple[Path, ...] = ()
@@ -80,6 +81,8 @@ def choose_fastest(job: Job, progress: Progress = SILENT) -> FastChoice:
     for source in job.imports:
         import_own(source)
     trained = load_trained(job.source)
+    if hash_weights(job.source) != job.weights:  # a training goes on
+        raise CheckpointError("the weights changed while they were read; try again.")
     images = find_probe_images(trained.info, job.images)
     with staged_folder(job.folders[0]) as folder:
         search = Search(trained, torch.device(job.device), images, folder, progress)

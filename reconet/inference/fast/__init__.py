@@ -18,6 +18,7 @@ from reconet.inference.fast.choice import (
     FoundChoice,
     Way,
     has_fast_packages,
+    hash_weights,
     is_export,
 )
 from reconet.inference.fast.find import find_fast
@@ -31,6 +32,7 @@ __all__ = [
     "Way",
     "find_fast",
     "has_fast_packages",
+    "hash_weights",
     "is_export",
     "load_compiled",
     "open_choice",

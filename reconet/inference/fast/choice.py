@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from reconet.errors import CheckpointError
 from reconet.inference.backends.probe import hash_export
+from reconet.models.trained import find_weights
 from reconet.system.hardware import describe_cpu
 from reconet.system.own_code import imported_sources
 from reconet.system.reading import SETTINGS_BYTES, read_file
@@ -65,9 +66,14 @@ class FoundChoice:
         return f"fast: {self.choice.text}{kept}"
 
 
-def choice_folders(source: Path, weights: Path, machine: str) -> list[Path]:
+def hash_weights(source: Path) -> str:
+    """Hash the weights of a run directory or a file."""
+    return hash_export(find_weights(source), digest_bytes=8)
+
+
+def choice_folders(source: Path, machine: str) -> list[Path]:
     """Return the folders that may hold the choice for a network, the best first."""
-    digest = f"{hash_export(weights, digest_bytes=8)} {_hash_own_code()} {machine}"
+    digest = f"{hash_weights(source)} {_hash_own_code()} {machine}"
     name = blake2b(digest.encode(), digest_size=10).hexdigest()
     return [place / name for place in places(source)]
 

@@ -24,6 +24,7 @@ from reconet.inference.fast.choice import (
     FoundChoice,
     choice_folders,
     describe_machine,
+    hash_weights,
     is_export,
     read_choice,
 )
@@ -46,7 +47,7 @@ def find_fast(
         text = f"{source.name} is an export already, and runs as it is"
         return FoundChoice(choice=FastChoice(way="eager", text=text, machine=machine))
     weights = find_weights(source)
-    folders = choice_folders(source, weights, machine)
+    folders = choice_folders(source, machine)
     found, damage = _read_first(folders, images)
     if found is not None:
         return found
@@ -100,6 +101,7 @@ def _measure(
     """Let another process find the fastest way, and return what it kept."""
     job = {
         "source": str(source),
+        "weights": hash_weights(source),
         "device": str(device),
         "threads": torch.get_num_threads(),
         "images": [str(image.absolute()) for image in _some(images)],
