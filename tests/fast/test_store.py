@@ -1,11 +1,11 @@
 """The folder of a choice appears in one move, and replaces what is outdated."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from reconet.errors import OutputError
-from reconet.fast import store
 from reconet.fast.store import keep, staged_folder
 from reconet.inference.fast import CHOICE, FastChoice
 from reconet.inference.fast.choice import read_choice
@@ -38,7 +38,7 @@ def test_a_killed_move_leaves_nothing_that_is_read(
     def kill(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(store.os, "rename", kill)
+    monkeypatch.setattr(os, "rename", kill)
     with pytest.raises(KeyboardInterrupt):
         keep(CHOSEN, made_file(tmp_path / "made"), home)
     assert read_choice(home) is None

@@ -1,6 +1,7 @@
 """--fast: correct labels and one line, whatever happens to the measurement and to what is kept."""
 
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -61,7 +62,7 @@ def test_changed_weights_are_measured_again(run: Path, jobs: Jobs) -> None:
     find_fast(run, CPU)
     trained = load_trained(run)
     with torch.no_grad():
-        trained.model.classify.bias += 1
+        trained.model.classify.weight += 1
     save_trained(run / BEST, trained)
     find_fast(run, CPU)
     assert len(jobs) == 2
@@ -101,8 +102,8 @@ def test_a_file_is_kept_in_the_cache(run: Path, jobs: Jobs) -> None:
 
 
 def test_a_full_disk_means_eager(run: Path, jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    usage = find_module.shutil.disk_usage(run)._replace(free=1000)
-    monkeypatch.setattr(find_module.shutil, "disk_usage", lambda path: usage)
+    usage = shutil.disk_usage(run)._replace(free=1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     line = check_labels(run, fast=False)
     assert line.startswith("fast: eager fp32, since nothing else could be tried: cannot write")
     assert "No space left on device" in line
