@@ -192,6 +192,7 @@ def test_a_signal_has_a_name() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # it exports, quantises and measures
 def test_a_real_measurement_keeps_labels_and_is_remembered(run: Path) -> None:
     line = check_first(run)
     assert line.startswith("fast: ")
