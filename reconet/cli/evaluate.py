@@ -66,7 +66,7 @@ def evaluate(
     \b
     Examples:
       reconet evaluate runs/first
-      reconet evaluate runs/first --scales 0.75,1,1.25 --flip --fast
+      reconet evaluate runs/first --scales 0.75,1,1.25 --flip
       reconet evaluate pspnet_r50-d8_512x512_20k_voc12aug --set data.root=/data/voc
       reconet evaluate runs/mine --data other.yaml
       reconet evaluate runs/voc --split test --submit upload

@@ -91,7 +91,6 @@ def predict(
       reconet predict deeplabv3_resnet50_coco street.jpg
       reconet predict runs/first photos --out labelled --scales 0.75,1,1.25 --flip
       reconet predict runs/voc 'shots/*/left.png' --probabilities --json
-      reconet predict runs/voc photos --fast
       reconet predict runs/first street.mp4 --out videos
       torchrun --nproc-per-node 8 -m reconet predict runs/voc photos
     """

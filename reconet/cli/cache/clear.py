@@ -25,9 +25,10 @@ def clear(
     older_than: OlderOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete cached features, drawn masks and networks of --fast. They are made again when needed.
+    """Delete what is cached. It is made again when it is needed.
 
-    What a running process uses is left alone. `reconet data prepare DIR` draws masks again.
+    That is features, drawn masks, and what --fast has found. What a running process uses is left
+    alone. `reconet data prepare DIR` draws masks again.
 
     \b
     Examples:
