@@ -48,7 +48,8 @@ class Signed(FragmentReconstruction):
     """Let fragments be negative."""
 
     def say(self, seen_brc: Tensor) -> Tensor:
-        return self.mix(seen_brc) + self.bias_rc
+        fragment_brc: Tensor = self.mix(seen_brc) + self.bias_rc
+        return fragment_brc
 
 
 class MapMasks(FragmentReconstruction):
@@ -90,8 +91,9 @@ class TwoRounds(FragmentReconstruction):
         self.second = FragmentReconstruction(channels, rank=rank)
 
     def forward(self, x_bchw: Tensor) -> Tensor:
-        y_bchw = super().forward(x_bchw)
-        return y_bchw + self.second(x_bchw + y_bchw)
+        first_bchw = super().forward(x_bchw)
+        second_bchw: Tensor = self.second(x_bchw + first_bchw)
+        return first_bchw + second_bchw
 
 
 class Gated(RecoNetPlus):
