@@ -8,7 +8,7 @@ would be there in a random order. Runs that are finished are not trained again.
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import cv2
@@ -24,6 +24,7 @@ from reconet.types import IGNORE, Label
 SIZE, IMAGES = (64, 64), {"train": 400, "val": 60}
 WRONG = 0.05  # of the training masks
 SEEDS = (0, 1, 2)
+STEPS = 500
 FIRST = (0.05, 0.1, 0.2)  # parts of the rows
 LEAST = 0.02  # of the image: the share of an area that gets a wrong class
 SHUFFLES = 1000
@@ -48,9 +49,12 @@ def _replace(label_hw: Label, rng: np.random.Generator, new: int) -> Label:
 
 
 def shifted(label_hw: Label, _other_hw: Label, rng: np.random.Generator) -> Label:
-    """Move the labels by an eighth of the image, across and down."""
-    signs = rng.choice([-1, 1], 2)
-    return np.roll(label_hw, (signs * np.array(label_hw.shape) // 8).tolist(), (0, 1))
+    """Move the labels by an eighth of the image. Those of the edge are repeated."""
+    height, width = label_hw.shape
+    down, across = (rng.choice([-1, 1], 2) * (height // 8, width // 8)).tolist()
+    rows_h = (np.arange(height) - down).clip(0, height - 1)
+    columns_w = (np.arange(width) - across).clip(0, width - 1)
+    return np.ascontiguousarray(label_hw[rows_h][:, columns_w])
 
 
 def mirrored(label_hw: Label, _other_hw: Label, _rng: np.random.Generator) -> Label:
@@ -72,13 +76,13 @@ WAYS: dict[str, Corrupt] = {
 }
 
 
-def write_images(root: Path, seed: int) -> dict[str, str]:
+def write_images(root: Path, seed: int, counts: Mapping[str, int] = IMAGES) -> dict[str, str]:
     """Write images and masks. Return which masks are wrong, and in which way."""
     wrong: dict[str, str] = {}
     rng = np.random.default_rng(seed)
-    count = round(WRONG * IMAGES["train"])
-    chosen = rng.choice(IMAGES["train"], count, replace=False).tolist()
-    for place, (split, images) in enumerate(IMAGES.items()):
+    count = round(WRONG * counts["train"])
+    chosen = rng.choice(counts["train"], count, replace=False).tolist()
+    for place, (split, images) in enumerate(counts.items()):
         for folder in ("images", "masks"):
             (root / folder / split).mkdir(parents=True, exist_ok=True)
         for number in range(images):
@@ -94,7 +98,7 @@ def write_images(root: Path, seed: int) -> dict[str, str]:
     return wrong
 
 
-def train(root: Path, directory: Path, seed: int) -> None:
+def train(root: Path, directory: Path, seed: int, steps: int = STEPS) -> None:
     """Train a small network, unless that is done."""
     recipe = apply_overrides(
         find_recipe("scenes/study_quick"),
@@ -105,9 +109,9 @@ def train(root: Path, directory: Path, seed: int) -> None:
             "model.context=fcn",
             "model.aux=false",
             "model.width=0.125",
-            "train.steps=500",
-            "train.eval_every=500",
-            "train.save_every=500",
+            f"train.steps={steps}",
+            f"train.eval_every={steps}",
+            f"train.save_every={steps}",
             f"train.seed={seed}",
         ],
     )

@@ -22,6 +22,10 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
     skipped: list[dict[str, str]] = field(default_factory=list)  # name and reason
 
+    def skip(self, name: str, reason: str) -> None:
+        """Record an image that is left out."""
+        self.skipped.append({"name": name, "reason": " ".join(reason.split())})
+
 
 def unlabelled_images(arguments: Sequence[str], info: NetworkInfo) -> FileDataset:
     """Return the images that files, folders, globs and lists name, as a dataset without masks."""
@@ -58,10 +62,9 @@ def read_all(
         for index, sample in zip(indices, some, strict=True):
             progress.advance()
             if isinstance(sample, Skipped):
-                reason = " ".join(sample.reason.split())
-                outcome.skipped.append({"name": sample.name, "reason": reason})
-                where = "" if sample.name in reason else f"{sample.name}: "
-                progress.note(f"left out: {where}{reason}")
+                outcome.skip(*sample)
+                where = "" if sample.name in sample.reason else f"{sample.name}: "
+                progress.note(f"left out: {where}{' '.join(sample.reason.split())}")
                 continue
             yield index, sample
     except ReconetError as raised:

@@ -55,11 +55,11 @@ class Ranker:
     def label_again(self, dataset: Dataset) -> list[Suggestion]:
         """Rank labelled images by how confidently the network contradicts their masks."""
         classes = self.judge.network.info.classes
-        own, empty = [], 0
+        own = []
         self.progress.start(self.processes.share_of(len(dataset)), "compare with masks")
         for index, sample in self._read(dataset):
             if not (sample.label_hw != IGNORE).any():
-                empty += 1
+                self.outcome.skip(sample.name, "no pixel has a label")
                 continue
             judged = self.judge(sample.image_hwc, sample.label_hw)
             given, found = main_contradiction(judged, sample.label_hw, len(classes))
@@ -73,8 +73,6 @@ class Ranker:
                     files=files_of(dataset, index),
                 )
             )
-        if empty:
-            self.outcome.notes.append(f"left out: {empty} images without a labelled pixel.")
         return self._ordered(own)
 
     def label_next(self, dataset: Dataset, known: Dataset | None) -> list[Suggestion]:

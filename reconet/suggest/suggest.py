@@ -80,17 +80,11 @@ def suggest(
             outcome=outcome,
             progress=progress,
         )
-        dataset: Dataset
         if images:
-            data_given = not (root is split is None and recipe.data == network.info.recipe.data)
-            known = _training_images(network, recipe, split, root, found, data_given, outcome)
-            dataset = unlabelled_images(images, network.info)
-            if known is not None:
-                dataset = _new_only(dataset, known, outcome)
+            dataset, known = _new_images(images, network, recipe, split, root, found, outcome)
             ordered = ranker.label_next(dataset, known)
         else:
-            dataset = _open(network, recipe, split, root, found)
-            _check_labelled(network, dataset, found, outcome)
+            dataset = _labelled_images(network, recipe, split, root, found, outcome)
             ordered = ranker.label_again(dataset)
         skipped = [one for part in processes.gather(outcome.skipped) for one in part]
         if not processes.is_first:
@@ -98,14 +92,15 @@ def suggest(
         result = Suggestions(
             kind=NEXT if images else AGAIN,
             network=str(found),
-            of=_title(dataset),
+            of=counted(len(dataset), "image") if images else _title(dataset),
             protocol=str(judge.protocol),
             images=tuple(ordered),
             skipped=tuple(skipped),
             notes=tuple(outcome.notes),
             page=page,
         )
-        command = shlex.join(["reconet", "suggest", str(found), *images])
+        options = ["--split", split] if split else []
+        command = shlex.join(["reconet", "suggest", str(found), *images, *options])
         shown = ordered[:most]
         write_text(page, compose_page(result, shown, dataset, judge, command, progress))
         return result
@@ -130,41 +125,16 @@ def _open(
     return open_labelled(recipe.data, chosen, root, network.info, str(found))
 
 
-def _training_images(
+def _labelled_images(
     network: Network,
     recipe: Recipe,
     split: str | None,
     root: Path | None,
     found: FoundNetwork,
-    data_given: bool,
     outcome: Outcome,
-) -> Dataset | None:
-    """Open the images to compare with. If nobody asked for them, they may be missing."""
-    if network.model is None:
-        outcome.notes.append("not compared with the training images: an export has no features.")
-        return None
-    try:
-        return _open(network, recipe, split, root, found)
-    except ReconetError as error:
-        if data_given:
-            raise
-        outcome.notes.append(f"not compared with the training images: {error}")
-        return None
-
-
-def _new_only(images: Any, known: Dataset, outcome: Outcome) -> Dataset:
-    kept = without(images, known)
-    left = len(images) - len(kept)
-    if left:
-        outcome.notes.append(f"left out: {counted(left, 'image')} that {known.split} has already.")
-    if not len(kept):
-        raise DataError(f"{known.info.name} {known.split} has all of these images already.")
-    return kept
-
-
-def _check_labelled(
-    network: Network, dataset: Dataset, found: FoundNetwork, outcome: Outcome
-) -> None:
+) -> Dataset:
+    """Open the split whose masks are looked at again."""
+    dataset = _open(network, recipe, split, root, found)
     check_classes(network.info.classes, dataset, str(found))
     if not has_labels(dataset):
         raise DataError(
@@ -173,3 +143,37 @@ def _check_labelled(
         )
     if note := left_out_note(dataset):
         outcome.notes.append(note)
+    return dataset
+
+
+def _new_images(
+    arguments: Sequence[str],
+    network: Network,
+    recipe: Recipe,
+    split: str | None,
+    root: Path | None,
+    found: FoundNetwork,
+    outcome: Outcome,
+) -> tuple[Dataset, Dataset | None]:
+    """Find the images to label next, and those of the training to compare them with.
+
+    If nobody asked for the latter, they may be missing.
+    """
+    images = unlabelled_images(arguments, network.info)
+    if network.model is None:
+        outcome.notes.append("not compared with the training images: an export has no features.")
+        return images, None
+    try:
+        known = _open(network, recipe, split, root, found)
+    except ReconetError as error:
+        if split or root or recipe.data != network.info.recipe.data:
+            raise
+        outcome.notes.append(f"not compared with the training images: {error}")
+        return images, None
+    kept = without(images, known)
+    left = len(images) - len(kept)
+    if left:
+        outcome.notes.append(f"left out: {counted(left, 'image')} that {known.split} has already.")
+    if not len(kept):
+        raise DataError(f"{known.info.name} {known.split} has all of these images already.")
+    return kept, known

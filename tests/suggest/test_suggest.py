@@ -17,6 +17,7 @@ from reconet.suggest.rank import disagreement
 from reconet.types import IGNORE
 from tests.cli.run import run
 from tests.factories import ProgressRecorder, smooth_image, tiny_network, tiny_recipe, write_run
+from tests.pages import Page
 
 SCENES = {"size": [40, 56], "train": 6, "val": 2}
 
@@ -193,3 +194,23 @@ def test_a_named_split_that_is_missing_is_an_error_for_new_images_too(
         capsys, "suggest", str(network), str(image), "--root", str(tmp_path / "no"), "--device=cpu"
     )
     assert (code, err.count("\n")) == (2, 1)
+
+
+def test_a_mask_without_labels_is_left_out(network: Path, folder: Path) -> None:
+    write_mask(folder / "masks/train/2.png", np.full((40, 56), IGNORE, np.uint8), ())
+    result = suggest(network, device="cpu")
+    assert result is not None
+    assert len(result.images) == 5
+    (skipped,) = result.skipped
+    assert skipped["reason"] == "no pixel has a label"
+
+
+def test_names_cannot_bring_markup_into_the_page(network: Path, tmp_path: Path) -> None:
+    image = save_image(tmp_path / "<b>&.png", 1)
+    result = suggest(network, [str(image)], device="cpu")
+    assert result is not None
+    page = Page(result.page.read_text())
+    assert not page.all("script")
+    assert not page.all("b")
+    assert "<b>&.png" in page.text
+    assert len(page.all("img")) == 2, "the image and the labels of the network"

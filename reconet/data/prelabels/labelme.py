@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from reconet.data.prelabels.outline import areas_of
 from reconet.data.prelabels.prelabelled import (
@@ -26,7 +27,7 @@ def encode(
     for image in images:
         name = f"{image.stem}.json"
         label_hw = image.labels()
-        shapes = [
+        shapes: list[dict[str, Any]] = [
             {
                 "label": class_name,
                 "points": [[float(x), float(y)] for x, y in area.ring()],
