@@ -22,6 +22,7 @@ ORDER = [
     "report",
     "explain",
     "prune",
+    "suggest",
     "study",
     "serve",
     "cli",

@@ -17,11 +17,11 @@ from reconet.cli.arguments import (
     RootOption,
     ScalesOption,
     SetOption,
+    check_settings,
     data_settings,
     eval_settings,
 )
 from reconet.cli.output import print_result, show_progress
-from reconet.errors import RecipeError
 
 SplitOption = Annotated[
     str | None,
@@ -65,7 +65,7 @@ def evaluate(
     """
     settings = [
         *data_settings(data_file),
-        *_checked(changes or []),
+        *check_settings(changes),
         *eval_settings(scales, flip, mode, relative_to),
     ]
     from reconet import evaluation
@@ -84,11 +84,3 @@ def evaluate(
         )
     if result is not None:  # of many processes, one has the result
         print_result(result.as_dict(), score_tables(result), as_json)
-
-
-def _checked(settings: list[str]) -> list[str]:
-    """Refuse settings that would change nothing: the network is trained."""
-    for setting in settings:
-        if not setting.startswith(("data.", "eval.")):
-            raise RecipeError(f"--set takes settings of data and eval here, got {setting!r}.")
-    return settings

@@ -54,6 +54,14 @@ OverwriteOption = Annotated[
     bool,
     typer.Option("--overwrite", help="Predict all again, and replace those of another network."),
 ]
+AsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--as",
+        metavar="FORMAT",
+        help="Also write labels to correct in a tool: coco, yolo, labelme, cvat or labelstudio.",
+    ),
+]
 MemoryOption = Annotated[
     str,
     typer.Option("--memory", metavar="SIZE", help="For scores and feature maps, e.g. 500MB."),
@@ -66,6 +74,7 @@ def predict(
     out: OutOption = None,
     overlay: OverlayOption = True,
     probabilities: ProbabilitiesOption = False,
+    prelabels: AsOption = None,
     overwrite: OverwriteOption = False,
     scales: ScalesOption = None,
     flip: FlipOption = None,
@@ -88,7 +97,7 @@ def predict(
     Examples:
       reconet predict deeplabv3_resnet50_coco street.jpg
       reconet predict runs/first photos --out labelled --scales 0.75,1,1.25 --flip
-      reconet predict runs/voc 'shots/*/left.png' --probabilities --json
+      reconet predict runs/first photos --out to-correct --as cvat
       reconet predict runs/first street.mp4 --out videos
       torchrun --nproc-per-node 8 -m reconet predict runs/voc photos
     """
@@ -99,8 +108,8 @@ def predict(
     if videos:
         if len(videos) < len(images):
             raise RecipeError("name images or videos, not both in one command.")
-        if probabilities or not overlay:
-            name = "--probabilities" if probabilities else "--no-overlay"
+        refused = {"--probabilities": probabilities, "--no-overlay": not overlay, "--as": prelabels}
+        for name in [name for name, given in refused.items() if given]:
             raise RecipeError(f"{name} is not for videos: they become one video of overlays.")
         budget = parse_amount(memory, "--memory", LEAST_MEMORY)
         _predict_videos(
@@ -118,6 +127,7 @@ def predict(
             out,
             overlay=overlay,
             probabilities=probabilities,
+            prelabels=prelabels,
             change=lambda recipe: apply_overrides(recipe, settings),
             memory=parse_amount(memory, "--memory", LEAST_MEMORY),
             device=device,
@@ -136,6 +146,8 @@ def _print_remarks(result: "FolderResult") -> None:
     """Print a line for each image with a note or an error. Exit with code 1 if any failed."""
     if result.untried:
         print_note(f"not tried, not the suffix of an image: {_count_suffixes(result.untried)}")
+    for note in result.prelabels.notes if result.prelabels else ():
+        print_note(note)
     for image in result.images:
         source = image["source"]
         name = source if source.isprintable() else repr(source)
