@@ -18,6 +18,7 @@ ORDER = [
     "cache",
     "engine",
     "export",
+    "fast",
     "bench",
     "report",
     "explain",

@@ -23,7 +23,7 @@ from reconet.cache.lock import LOCK, lock_unused
 from reconet.cache.store import ABOUT, CHECKSUMS
 from reconet.errors import RecipeError, pick
 from reconet.system.reading import SETTINGS_BYTES, WEIGHTS_BYTES, open_file, read_file
-from reconet.system.user_cache import LABELS, USE, cache_root
+from reconet.system.user_cache import FAST, LABELS, USE, cache_root
 
 DIGEST = re.compile(r"[0-9a-f]{20}")
 PROJECTION = re.compile(r"([0-9a-f]{20})\.safetensors")
@@ -36,16 +36,18 @@ LABELS_FILE = re.compile(
 NAME_DIGITS = 8  # of each digest, in a name
 LONGEST_HEADER = 2**20  # of a projection, in bytes
 DAY = 86400.0
+FAST_ABOUT = "choice.json"
+FAST_FILE = re.compile(r"network\.(xml|bin|onnx|pt2)|choice\.json")
 BROKEN, MASKS = "unreadable", "masks"
 TOLD_ELSEWHERE = {"kind", "bytes", "entries", "format"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """A store of features, or a projection."""
+    """A store of features, a projection, masks, or the fastest way to run a network."""
 
     name: str
-    kind: str  # views, whole images, projection, masks, or unreadable
+    kind: str  # views, whole images, projection, masks, fast, or unreadable
     path: Path
     done: int  # entries that are written
     total: int
@@ -85,6 +87,7 @@ def list_cache(root: Path | None = None) -> list[Item]:
     root = root or cache_root()
     items = [_store_item(path) for path in _stores(root)]
     items += [_masks_item(path) for path in _folders(root / LABELS)]
+    items += [_fast_item(path) for path in _folders(root / FAST)]
     items += [_projection_item(path) for path in _projections(root)]
     return sorted(items, key=lambda item: -item.last_use)
 
@@ -188,6 +191,24 @@ def _masks_item(directory: Path) -> Item:
     )
 
 
+def _fast_item(directory: Path) -> Item:
+    """Return the fastest way to run one network, which `--fast` has found."""
+    about = _read_about(directory, FAST_ABOUT)
+    with lock_unused(directory) as unused:
+        pass
+    return Item(
+        name=directory.name[:NAME_DIGITS],
+        kind=FAST,
+        path=directory,
+        done=1,
+        total=1,
+        bytes=sum(map(_bytes_on_disk, _own_files(directory))),
+        last_use=_last_use(directory),
+        in_use=not unused,
+        about={key: about[key] for key in ("network", "text") if key in about},
+    )
+
+
 def _read_about(directory: Path, name: str = ABOUT) -> dict[str, Any]:
     path = directory / name
     with suppress(OSError, ValueError):
@@ -242,7 +263,7 @@ def _read_header(path: Path) -> dict[str, Any]:
 
 def _own_files(directory: Path) -> list[Path]:
     """List the files of a store: only names that the cache writes, and no folders."""
-    names = LABELS_FILE if directory.parent.name == LABELS else DATA_FILE
+    names = {LABELS: LABELS_FILE, FAST: FAST_FILE}.get(directory.parent.name, DATA_FILE)
     with suppress(OSError):
         return [
             Path(entry.path)
@@ -270,7 +291,7 @@ def _delete(item: Item) -> bool:
         if not unused:
             return False
         # Checksums first: without them no entry counts, if this process is killed now. Locks last.
-        order = {CHECKSUMS: 0, LABELS_ABOUT: 0, LOCK: 2, USE: 2}
+        order = {CHECKSUMS: 0, LABELS_ABOUT: 0, FAST_ABOUT: 0, LOCK: 2, USE: 2}
         for path in sorted(_own_files(item.path), key=lambda path: order.get(path.name, 1)):
             path.unlink(missing_ok=True)
         for folder in (item.path, item.path.parent):

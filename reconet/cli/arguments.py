@@ -82,9 +82,18 @@ DeviceOption = Annotated[
     str, typer.Option("--device", metavar="NAME", help="auto, cpu, cuda, cuda:1, ...")
 ]
 PrecisionOption = Annotated[
-    str,
+    str | None,
     typer.Option(
-        "--precision", metavar="auto|fp32|bf16", help="auto: the fastest that is safe here."
+        "--precision",
+        metavar="fp32|bf16|auto",
+        help="By default fp32. auto: bf16 if that is safe and faster here.",
+    ),
+]
+FastOption = Annotated[
+    bool,
+    typer.Option(
+        "--fast",
+        help="The fastest way that keeps the labels. The first time it measures, for minutes.",
     ),
 ]
 RootOption = Annotated[

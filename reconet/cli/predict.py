@@ -9,6 +9,7 @@ import typer
 from reconet.cli.arguments import (
     AnyNetworkArgument,
     DeviceOption,
+    FastOption,
     FlipOption,
     ImportOption,
     JsonOption,
@@ -81,7 +82,8 @@ def predict(
     mode: ModeOption = None,
     relative_to: RelativeToOption = None,
     memory: MemoryOption = "2GiB",
-    precision: PrecisionOption = "auto",
+    precision: PrecisionOption = None,
+    fast: FastOption = False,
     device: DeviceOption = "auto",
     as_json: JsonOption = False,
     imports: ImportOption = None,
@@ -113,7 +115,7 @@ def predict(
             raise RecipeError(f"{name} is not for videos: they become one video of overlays.")
         budget = parse_amount(memory, "--memory", LEAST_MEMORY)
         _predict_videos(
-            network, videos, out, settings, budget, device, precision, overwrite, as_json
+            network, videos, out, settings, budget, device, precision, fast, overwrite, as_json
         )
         return
     from reconet.cli.tables.predict import prediction_tables
@@ -132,6 +134,7 @@ def predict(
             memory=parse_amount(memory, "--memory", LEAST_MEMORY),
             device=device,
             precision=precision,
+            fast=fast,
             overwrite=overwrite,
             progress=progress,
         )
@@ -175,7 +178,8 @@ def _predict_videos(
     settings: list[str],
     budget: int,
     device: str,
-    precision: str,
+    precision: str | None,
+    fast: bool,
     overwrite: bool,
     as_json: bool,
 ) -> None:
@@ -188,11 +192,13 @@ def _predict_videos(
 
     with show_progress("predict") as progress:
         network = find_network(source, progress=progress)
-        predictor = Predictor.from_run(network.path, device=device, precision=precision)
+        predictor = Predictor.from_run(
+            network.path, device=device, precision=precision, fast=fast, progress=progress
+        )
         recipe = apply_overrides(predictor.network.info.recipe, settings)
         protocol = Protocol.of(recipe.eval, recipe.data)
         predictor.protocol = replace(protocol, budget_bytes=budget)
-        folder = out or default_out(network)
+        folder = out or default_out(network, fast)
         results = [
             predict_video(predictor, one, folder, overwrite=overwrite, progress=progress)
             for one in videos

@@ -7,6 +7,7 @@ import typer
 from reconet.cli.arguments import (
     AnyNetworkArgument,
     DeviceOption,
+    FastOption,
     ImportOption,
     PrecisionOption,
     parse_amount,
@@ -44,7 +45,8 @@ def serve(
     max_pixels: MaxPixelsOption = "25M",
     queue: QueueOption = 16,
     open_: OpenOption = False,
-    precision: PrecisionOption = "auto",
+    precision: PrecisionOption = None,
+    fast: FastOption = False,
     device: DeviceOption = "auto",
     imports: ImportOption = None,
 ) -> None:
@@ -55,7 +57,7 @@ def serve(
 
     \b
     Examples:
-      reconet serve runs/first
+      reconet serve runs/first --fast
       reconet serve deeplabv3_resnet50_coco --port 9000 --max-pixels 50M --open
       curl --data-binary @street.jpg -H 'Content-Type: image/jpeg' http://127.0.0.1:8000/api/segment
     """
@@ -72,6 +74,7 @@ def serve(
             limits=limits,
             device=device,
             precision=precision,
+            fast=fast,
             progress=progress,
         )
     server.run(open_browser=open_)

@@ -43,7 +43,11 @@ def write_program(program: ExportedProgram, info: ExportInfo, path: Path) -> Non
 
 
 def write_onnx(program: ExportedProgram, info: ExportInfo, path: Path) -> None:
-    proto = to_onnx(program)
+    save_onnx(to_onnx(program), info, path)
+
+
+def save_onnx(proto: Any, info: ExportInfo, path: Path) -> None:
+    """Write an onnx.ModelProto, with its metadata."""
     for name, text in info.texts().items():
         entry = proto.metadata_props.add()
         entry.key, entry.value = name, text

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from reconet.data import open_dataset
 from reconet.errors import CheckpointError, RecipeError, unknown
-from reconet.inference.backends import BACKENDS, open_exported
+from reconet.inference.backends import BACKENDS, ExportedNetwork, open_exported
 from reconet.inference.windows import Forward
 from reconet.models.fold import fold_batchnorm
 from reconet.models.network_info import NetworkInfo
@@ -48,9 +48,9 @@ def open_network(source: Path, device: torch.device, precision: str | None = Non
 
     `precision` is one of
         None      as saved: an export at its own precision, anything else in fp32, so that two
-                  machines give the same scores
-        "auto"    the fastest that is safe: bf16 if this CPU has it, computes it faster, and gives
-                  nearly the same labels on a generated image
+                  machines give the same labels
+        "auto"    bf16 if this CPU has it, computes it faster, and gives nearly the same labels on
+                  a generated image; else as saved
         "fp32", "bf16"
     """
     if precision is None:
@@ -158,8 +158,12 @@ def _describe(model: Segmenter, precision: str) -> str:
 
 def _open_export(source: Path, device: torch.device) -> Network:
     """Open a file of `reconet export`. Its backend runs it on the CPU."""
-    exported = open_exported(source)
-    info = exported.info.network
+    return make_exported_network(open_exported(source))
+
+
+def make_exported_network(exported: ExportedNetwork) -> Network:
+    """Make a network of an exported file that is open."""
+    source, info = exported.source, exported.info.network
 
     def forward(image_bchw: Tensor) -> Tensor:
         (logits_bkij,) = exported(image_bchw)

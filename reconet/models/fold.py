@@ -9,7 +9,7 @@ from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.fusion import fuse_conv_bn_eval
+from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from reconet.models.segmenter import Segmenter
 
@@ -23,27 +23,38 @@ def fold_batchnorm(model: Segmenter) -> Segmenter:
     One forward pass shows which batch norm follows which convolution. If folding changes the
     result, the copy is not folded.
     """
-    plain = deepcopy(model).eval()
-    folded = deepcopy(plain)
+    folded = deepcopy(model).eval()
     weight = folded.mean_c11  # a network of a user may have no parameters
     probe_bchw = torch.linspace(0, 1, 3 * 65 * 49, device=weight.device).view(PROBE)
-    for conv, norm in _pairs(folded, probe_bchw.to(weight.dtype)):
-        parent, name = _place(folded, conv)
-        before = folded.get_submodule(conv)
-        after = folded.get_submodule(norm)
+    probe_bchw = probe_bchw.to(weight.dtype)
+    pairs, expected_bkhw = _pairs(folded, probe_bchw)
+    for conv, norm in pairs:
+        before, after = folded.get_submodule(conv), folded.get_submodule(norm)
         assert isinstance(before, nn.Conv2d)
         assert isinstance(after, nn.BatchNorm2d)
-        setattr(parent, name, fuse_conv_bn_eval(before, after))
-        parent, name = _place(folded, norm)
-        setattr(parent, name, nn.Identity())
-    expected_bkhw, got_bkhw = (net.coarse(probe_bchw.to(weight.dtype)) for net in (plain, folded))
+        _fold(before, after)
+        parent, _, name = norm.rpartition(".")
+        setattr(folded.get_submodule(parent), name, nn.Identity())
     tolerance = 1e-3 * expected_bkhw.abs().max().item()
-    close = torch.allclose(got_bkhw, expected_bkhw, rtol=1e-3, atol=tolerance)
-    return folded if close else plain
+    close = torch.allclose(folded.coarse(probe_bchw), expected_bkhw, rtol=1e-3, atol=tolerance)
+    return folded if close else deepcopy(model).eval()
 
 
-def _pairs(model: Segmenter, probe_bchw: Tensor) -> list[tuple[str, str]]:
-    """Find convolutions and the batch norms that take their output, by name."""
+def _fold(conv: nn.Conv2d, norm: nn.BatchNorm2d) -> None:
+    """Put a batch norm into the weights of a convolution."""
+    mean_c, variance_c = norm.running_mean, norm.running_var
+    assert mean_c is not None
+    assert variance_c is not None
+    conv.weight, conv.bias = fuse_conv_bn_weights(
+        conv.weight, conv.bias, mean_c, variance_c, norm.eps, norm.weight, norm.bias
+    )
+
+
+def _pairs(model: Segmenter, probe_bchw: Tensor) -> tuple[list[tuple[str, str]], Tensor]:
+    """Find convolutions and the batch norms that take their output, by name.
+
+    Also return the logits of the image that shows it.
+    """
     names: dict[nn.Module, str] = {
         module: name
         for name, module in model.named_modules()
@@ -64,13 +75,8 @@ def _pairs(model: Segmenter, probe_bchw: Tensor) -> list[tuple[str, str]]:
 
     hooks = [module.register_forward_hook(record) for module in names]
     try:
-        model.coarse(probe_bchw)
+        logits_bkhw = model.coarse(probe_bchw)
     finally:
         for hook in hooks:
             hook.remove()
-    return [pair for pair in pairs if calls[pair[0]] == calls[pair[1]] == 1]
-
-
-def _place(model: nn.Module, name: str) -> tuple[nn.Module, str]:
-    parent, _, last = name.rpartition(".")
-    return model.get_submodule(parent), last
+    return [pair for pair in pairs if calls[pair[0]] == calls[pair[1]] == 1], logits_bkhw

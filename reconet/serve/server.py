@@ -4,12 +4,14 @@ import socket
 import sys
 import threading
 import webbrowser
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reconet.errors import MissingExtraError, RecipeError
 from reconet.inference import Predictor, find_network
+from reconet.inference.fast import is_export
+from reconet.models.trained import load_trained
 from reconet.serve.limits import LOOPBACK, Limits
 from reconet.system.progress import SILENT, Progress
 
@@ -57,7 +59,8 @@ def open_server(
     port: int = 8000,
     limits: Limits | None = None,
     device: str = "auto",
-    precision: str = "auto",
+    precision: str | None = None,
+    fast: bool = False,
     progress: Progress = SILENT,
 ) -> Server:
     """Listen on a port and open a network, by its path or name.
@@ -75,7 +78,13 @@ def open_server(
     listener = listen(host, port)  # first, so that a taken port is an error at once
     try:
         path = find_network(source, progress=progress).path
-        predictor = Predictor.from_run(path, device=device, precision=precision)
+        predictor = Predictor.from_run(
+            path, device=device, precision=precision, fast=fast, progress=progress
+        )
+        if fast and predictor.network.model is None and not is_export(path):
+            # Images are segmented the fast way. The model is for looking into its ranks.
+            model = load_trained(path).model.to(predictor.device)
+            predictor.network = replace(predictor.network, model=model)
         here = host in LOOPBACK
         # Images of a run's dataset are for this machine alone. A file may be a stranger's, and
         # name a folder that it knows nothing of.

@@ -4,6 +4,7 @@ Functions that take long have a parameter `progress: Progress = SILENT`. The com
 a bar (reconet/cli/output.py). Tests pass a recorder. A library user may pass anything.
 """
 
+import sys
 from typing import Protocol
 
 
@@ -40,3 +41,14 @@ class Silent:
 
 
 SILENT: Progress = Silent()
+
+
+class Notes(Silent):
+    """A display that prints notes on stderr and shows nothing else."""
+
+    def note(self, text: str) -> None:
+        """Print a line."""
+        print(text, file=sys.stderr, flush=True)
+
+
+NOTES: Progress = Notes()

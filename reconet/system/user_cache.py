@@ -10,6 +10,7 @@ from reconet.system.files import open_own
 ROOT_VARIABLE = "RECONET_CACHE"
 USE = ".use"  # in a folder of the cache: locked while somebody uses it
 LABELS = "labels"  # masks that were drawn from annotations
+FAST = "fast"  # the fastest ways to run networks
 
 
 def cache_root() -> Path:

@@ -17,7 +17,7 @@ from reconet.cache.lock import lock_store, mark_in_use
 from reconet.cache.manage import DAY
 from reconet.engine import run_training
 from reconet.errors import RecipeError
-from reconet.system.user_cache import ROOT_VARIABLE, USE
+from reconet.system.user_cache import FAST, ROOT_VARIABLE, USE
 from tests.data.trees import OPTIONS, make_tree
 from tests.factories import tiny_recipe
 
@@ -244,3 +244,16 @@ def test_a_projection_wider_than_the_features_is_refused(tmp_path: Path) -> None
     recipe = tiny_recipe("model.project=100", "model.frozen=true", "data.views=1")
     with pytest.raises(RecipeError, match=r"model\.project=100 is more than the 64 channels"):
         run_training(recipe, tmp_path / "run", device="cpu")
+
+
+def test_what_fast_keeps_is_listed_and_cleared(root: Path) -> None:
+    folder = root / FAST / ("c" * 20)
+    folder.mkdir(parents=True)
+    (folder / "choice.json").write_text(json.dumps({"network": "runs/voc", "text": "int8"}))
+    (folder / "network.onnx").write_bytes(b"1" * 5000)
+    (folder / "notes.txt").write_text("of the user")
+    [item] = list_cache()
+    assert (item.name, item.kind, item.about["network"]) == ("c" * 8, FAST, "runs/voc")
+    assert item.bytes >= 5000
+    assert [one.name for one in clear_cache(everything=True).items] == ["c" * 8]
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]

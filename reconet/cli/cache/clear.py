@@ -25,9 +25,10 @@ def clear(
     older_than: OlderOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete cached features and drawn masks. They are made again when they are needed.
+    """Delete what is cached. It is made again when it is needed.
 
-    What a running process uses is left alone. `reconet data prepare DIR` draws masks again.
+    That is features, drawn masks, and what --fast has found. What a running process uses is left
+    alone. `reconet data prepare DIR` draws masks again.
 
     \b
     Examples:

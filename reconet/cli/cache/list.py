@@ -5,7 +5,7 @@ from reconet.cli.output import print_result
 
 
 def list_(as_json: JsonOption = False) -> None:
-    """List cached features and drawn masks, and how large they are.
+    """List what is cached: features, drawn masks, what --fast found.
 
     The table has dataset and network of each, and how complete it is.
 

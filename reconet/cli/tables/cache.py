@@ -10,6 +10,7 @@ from reconet.cache.manage import Item
 from reconet.cli.tables.table import make_table
 from reconet.system.files import readable_bytes
 from reconet.system.readable import counted
+from reconet.system.user_cache import FAST
 
 LEFT = (1, 2, 3)  # columns of text
 SECONDS = {"days": 86400, "hours": 3600, "minutes": 60}
@@ -45,6 +46,8 @@ def _images(item: Item) -> str:
     if about.get("dataset") == "folder" and about.get("root"):
         parts.append(f"in {about['root']}")
     text = " ".join(str(part) for part in parts if part)
+    if item.kind == FAST:
+        return "-"
     if about.get("views"):
         height, width = about.get("crop", ("?", "?"))
         text += f", {counted(about['views'], 'view')} of {height} x {width}"
@@ -57,6 +60,8 @@ def _network(item: Item) -> str:
     about = item.about
     if item.kind == "masks":
         return "-"
+    if item.kind == FAST:
+        return str(about.get("network", "?"))
     if not isinstance(about.get("output_stride"), int):
         return "?"
     weights = about.get("weights") or "random weights"

@@ -10,6 +10,7 @@ import resource
 import subprocess
 import sys
 from contextlib import suppress
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
@@ -54,9 +55,16 @@ def remember_export(source: Path, digest: str | None = None) -> None:
 
 
 def hash_export(source: Path, *, digest_bytes: int = 16) -> str:
-    """Hash the file, or files, of an export or a network."""
+    """Hash the file, or files, of an export or a network. The last results are remembered."""
+    status = [(str(path), path.stat()) for path in _files(source)]
+    version = tuple((name, one.st_size, one.st_mtime_ns, one.st_ino) for name, one in status)
+    return _hash_files(version, digest_bytes)
+
+
+@lru_cache(maxsize=8)
+def _hash_files(version: tuple[tuple[str, int, int, int], ...], digest_bytes: int) -> str:
     state = blake2b(digest_size=digest_bytes)
-    for path in _files(source):
+    for path in (Path(name) for name, *_ in version):
         with open_file(path, limit=WEIGHTS_BYTES) as file:
             while block := file.read(2**20):
                 state.update(block)

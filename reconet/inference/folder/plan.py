@@ -9,6 +9,7 @@ from uuid import uuid4
 from reconet.errors import OutputError
 from reconet.inference.backends.probe import hash_export
 from reconet.inference.by_name import FoundNetwork
+from reconet.inference.fast import is_export
 from reconet.inference.folder.find import FoundImages
 from reconet.inference.folder.output_names import ENDINGS, name_outputs, possible_files
 from reconet.inference.folder.record import (
@@ -63,8 +64,7 @@ def make_folder_plan(
     overwrite: bool,
 ) -> FolderPlan:
     """Plan the files of all images. With `overwrite` none is done, but the names stay."""
-    settings = blake2b(str(predictor.protocol).encode(), digest_size=4).hexdigest()
-    run = f"{hash_network(network.path)}-{settings}"
+    run = f"{hash_network(network.path)}-{_hash_settings(network.path, predictor)}"
     record = read_record(out)
     if overwrite:
         record = {key: replace(entry, run="") for key, entry in record.items()}
@@ -94,6 +94,14 @@ def make_folder_plan(
         images=list(stems.items()),
         done={key: entry for key, entry in record.items() if _is_done(out, entry, run, wanted)},
     )
+
+
+def _hash_settings(source: Path, predictor: Predictor) -> str:
+    """Hash how images are shown, and how the network runs if its labels are not those of fp32."""
+    how = predictor.network.how
+    is_plain = is_export(source) or how.startswith("torch fp32")
+    settings = str(predictor.protocol) if is_plain else f"{predictor.protocol}; {how}"
+    return blake2b(settings.encode(), digest_size=4).hexdigest()
 
 
 def _remove_half_files(out: Path, record: Record) -> None:

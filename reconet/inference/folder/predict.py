@@ -7,7 +7,7 @@ in turn. So one process and several show the network the same batches, and write
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,27 +15,31 @@ from typing import Any
 from reconet.data.prelabels import PRELABELS
 from reconet.data.prelabels.prelabelled import PrelabelledImage
 from reconet.data.prelabels.write import Prelabels, write_prelabels
-from reconet.errors import pick
+from reconet.errors import RecipeError, pick
 from reconet.inference.by_name import FoundNetwork, find_in_processes
+from reconet.inference.fast import find_fast, has_fast_packages, is_export, open_choice
 from reconet.inference.folder.find import find_images
 from reconet.inference.folder.output_names import MASK
 from reconet.inference.folder.plan import (
     FolderPlan,
+    PlannedImage,
     WantedOutputs,
     chunks_of_process,
     make_folder_plan,
 )
 from reconet.inference.folder.record import journal_path, read_record, source_key, write_record
 from reconet.inference.folder.worker import FolderWorker
-from reconet.inference.network import AUTO, open_network, precision_of
+from reconet.inference.network import Network, open_network, precision_of
 from reconet.inference.predictor import Predictor
 from reconet.inference.protocol import Protocol
 from reconet.recipes.schema import Recipe
 from reconet.system.distributed import Processes, join_processes
 from reconet.system.files import check_output_folder
 from reconet.system.progress import SILENT, Progress
+from reconet.system.user_cache import FAST
 
 FOLDER = "predictions"  # in a run directory, by default
+MANY_IMAGES = 100  # so many that it pays to look for the fastest way
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +78,8 @@ def predict_folder(
     change: Callable[[Recipe], Recipe] = lambda recipe: recipe,
     memory: int | None = None,
     device: str = "auto",
-    precision: str = AUTO,
+    precision: str | None = None,
+    fast: bool = False,
     overwrite: bool = False,
     progress: Progress = SILENT,
 ) -> FolderResult | None:
@@ -83,8 +88,11 @@ def predict_folder(
     `source` is a path or name of a network. The arguments are files, folders, globs, or @lists of
     paths. `prelabels` is a format of PRELABELS that the labels are written in too. `change` may
     change the recipe, and with it how images are shown. `memory` is the budget for that in bytes.
-    With several processes only the first one gets a result and reports progress.
+    `fast` takes the fastest way that keeps the labels. With several processes only the first one
+    gets a result and reports progress.
     """
+    if fast and precision is not None:
+        raise RecipeError("--fast chooses the precision by itself: leave out --precision.")
     began = time.perf_counter()
     if prelabels is not None:
         pick(PRELABELS, prelabels, "format of --as")
@@ -92,10 +100,15 @@ def predict_folder(
     with join_processes(device) as processes:
         found = find_images(arguments) if processes.is_first else None
         network = find_in_processes(source, processes, progress)
-        folder = Path(os.path.abspath(out or default_out(network)))
+        folder = Path(os.path.abspath(out or default_out(network, fast)))
         if processes.is_first:
             check_output_folder(folder)
-        predictor = _open_predictor(network.path, processes, change, memory, precision)
+        if fast:
+            images = found.paths if found is not None else []
+            opened_network = _open_fast(network.path, processes, images, progress)
+        else:
+            opened_network = _open_network(network.path, processes, precision)
+        predictor = _make_predictor(opened_network, processes, change, memory)
         opened = time.perf_counter()
         plan = None
         if found is not None:
@@ -103,6 +116,8 @@ def predict_folder(
         plan = processes.broadcast(plan)
         chunks = chunks_of_process(plan, processes, predictor.protocol.batch)
         progress = progress if processes.is_first else SILENT
+        if not fast:
+            _suggest_fast(network.path, processes, chunks, progress)
         progress.start(sum(map(len, chunks)), "predict")
         worker = FolderWorker(plan, predictor, wanted, processes.rank, progress)
         own = [result for chunk in chunks for result in worker.predict(chunk)]
@@ -116,26 +131,48 @@ def predict_folder(
         return _with_prelabels(result, prelabels, found.root, predictor, progress)
 
 
-def default_out(network: FoundNetwork) -> Path:
+def default_out(network: FoundNetwork, fast: bool = False) -> Path:
     """Return the folder where predictions go by default.
 
-    The labels of an export differ a little, so it has a folder of its own.
+    The labels of an export differ a little, so it has a folder of its own. So does --fast.
     """
-    exported = not network.path.is_dir() and network.path.suffix != ".safetensors"
-    return network.home(f"{FOLDER}-{network.path.name}" if exported else FOLDER)
+    if is_export(network.path):
+        return network.home(f"{FOLDER}-{network.path.name}")
+    return network.home(f"{FOLDER}-{FAST}" if fast else FOLDER)
 
 
-def _open_predictor(
-    source: Path,
-    processes: Processes,
-    change: Callable[[Recipe], Recipe],
-    memory: int | None,
-    precision: str,
-) -> Predictor:
+def _open_network(source: Path, processes: Processes, precision: str | None) -> Network:
     """Open the same network on every process. The first one decides what `auto` means."""
     network = open_network(source, processes.device, precision) if processes.is_first else None
     decided = processes.broadcast(precision_of(network) if network else None)
-    network = network or open_network(source, processes.device, decided)
+    return network or open_network(source, processes.device, decided)
+
+
+def _open_fast(
+    source: Path, processes: Processes, images: Sequence[Path], progress: Progress
+) -> Network:
+    """Open the same network on every process. The first one finds the fastest way."""
+    found = processes.run_on_first(lambda: find_fast(source, processes.device, images, progress))
+    progress = progress if processes.is_first else SILENT
+    return open_choice(found, source, processes.device, progress)
+
+
+def _suggest_fast(
+    source: Path, processes: Processes, chunks: list[list[PlannedImage]], progress: Progress
+) -> None:
+    """Note that --fast exists, where many images would gain by it."""
+    count = sum(map(len, chunks)) * processes.size
+    gains = processes.device.type == "cpu" and not is_export(source) and has_fast_packages()
+    if processes.is_first and count >= MANY_IMAGES and gains:
+        progress.note(f"{count} images: --fast may take a fraction of the time (docs/predict.md).")
+
+
+def _make_predictor(
+    network: Network,
+    processes: Processes,
+    change: Callable[[Recipe], Recipe],
+    memory: int | None,
+) -> Predictor:
     recipe = change(network.info.recipe)
     protocol = Protocol.of(recipe.eval, recipe.data)
     if memory is not None:
