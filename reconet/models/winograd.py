@@ -22,7 +22,7 @@ from torch import Tensor, nn
 LEAST_CHANNELS = 256  # with fewer, to move tiles takes longer than the products that are saved
 LEAST_TILES = 32  # with fewer, to read the weights takes longer: there are 4 times as many
 MOST_WASTE = 1.3  # results that are computed, over results that are wanted: maps end inside tiles
-TILES_AT_ONCE = 256  # bounds the memory: 75 MB for 2048 channels
+TILES_AT_ONCE = 128  # bounds the memory: 38 MB, twice, for 2048 channels
 
 _VALUES = (
     (4, 0, -5, 0, 1, 0),
