@@ -50,6 +50,16 @@ def _follow(path: Path) -> Path:
     return target
 
 
+def check_stays(path: Path, folder: Path, option: str = "--out") -> Path:
+    """Raise an error if a link makes `path`, which is in `folder`, lead out of it. Return `path`."""
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise OutputError(
+            f"cannot write {path}: it is a link that leads out of its folder. "
+            f"Name another place by {option}."
+        )
+    return path
+
+
 def open_own(path: Path, flags: int) -> int:
     """Open a file to append to or to lock, and make it if need be: never a link, pipe or device."""
     try:
@@ -136,7 +146,7 @@ def staged_write(path: Path) -> Iterator[Path]:
     All files beside the temporary one are moved too, in the order of their names. If the block
     fails, the files that were there before stay.
     """
-    path = path.resolve()
+    path = _follow(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))

@@ -30,10 +30,11 @@ def test_an_assertion_of_a_task_is_kept_and_the_soak_goes_on() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_short_soak_kills_compares_and_finds_nothing_wrong() -> None:
     words = [sys.executable, "-m", "tests.soak", "--minutes=0.2", "--json"]
     done = subprocess.run(
-        words, env=ENVIRONMENT, capture_output=True, text=True, timeout=280, check=False
+        words, env=ENVIRONMENT, capture_output=True, text=True, timeout=900, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     values = json.loads(done.stdout)
