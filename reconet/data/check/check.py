@@ -65,6 +65,7 @@ def check_dataset(
     about_splits = [] if subset or splits else _find_about_splits(data, hints.options, opened)
     whole = CheckReport(
         dataset=report.dataset,
+        title=data.title,
         classes=report.classes,
         splits=report.splits,
         findings=(*opened.broken, *about_splits, *report.findings),
