@@ -86,11 +86,7 @@ def explain_image(
     _check_options(context, has_ranks, ranks, point)
     shown = find_image(image, trained.info.recipe, trained.info.classes, root)
     explained = _predict(trained, shown, pick_device(device))
-    content = (
-        _explain_ranks(explained, ranks)
-        if has_ranks
-        else _explain_maps(explained, point)
-    )
+    content = _explain_ranks(explained, ranks) if has_ranks else _explain_maps(explained, point)
     directory = out or check_stays(folder / folder_name(shown.name), folder)
     command = _command(str(network), image, ranks, point)
     text = page.frame(shown.name, describe(explained), content.parts, command)

@@ -106,7 +106,7 @@ def test_a_link_out_of_the_run_is_not_followed(tmp_path: Path, name: str) -> Non
     own = write_run(tmp_path / "run", tiny_network())
     (own / name).parent.mkdir(exist_ok=True)
     (own / name).symlink_to(outside)
-    with pytest.raises(OutputError, match="leads out of its folder. Name another place by --out"):
+    with pytest.raises(OutputError, match=r"leads out of its folder\. Name another place by --out"):
         explain_image(own, "val:1")
     assert not list(outside.iterdir())
 

@@ -61,6 +61,9 @@ def test_results_do_not_go_through_a_link_out_of_the_run(tmp_path: Path) -> None
     with pytest.raises(OutputError, match="leads out of its folder"):
         find_network(run).home("predictions")
     assert find_network(run).home("explain") == run / "explain"
+    (run / "explain").symlink_to("explain")
+    with pytest.raises(OutputError, match="leads to itself"):
+        find_network(run).home("explain")
 
 
 def test_a_folder_without_a_network_does_not_hide_the_name(desk: Path) -> None:
