@@ -166,9 +166,8 @@ def _print_remarks(result: "FolderResult") -> None:
 
 def _count_suffixes(untried: dict[str, int]) -> str:
     """List suffixes with their counts, and say what would read them."""
-    listed = ", ".join(f"{count} {suffix}" for suffix, count in untried.items())
-    heic = " (pip install pillow-heif to read them)" if {".heic", ".heif"} & set(untried) else ""
-    return f"{listed}{heic}"
+    hints = dict.fromkeys((".heic", ".heif"), " (pip install pillow-heif to read them)")
+    return ", ".join(f"{count} {name}{hints.get(name, '')}" for name, count in untried.items())
 
 
 def _predict_videos(

@@ -32,6 +32,7 @@ class Evaluation:
     """The scores of a network and how they were obtained. Without labels there are no scores."""
 
     dataset: str
+    title: str = ""  # of the dataset, for people
     split: str
     images: int
     protocol: str
@@ -105,6 +106,8 @@ def evaluate(
         if submission is not None:
             submitted = str(submission.finish([dataset.name(i) for i in range(len(dataset))]))
         result = _summarise(network, dataset, protocol, count_kk, submitted)
+        moved = settings if root is None else settings.model_copy(update={"root": root})
+        result = replace(result, title=dataset.info.title if given else moved.title)
         # A score of other images than the training's stands alone.
         is_own = root is None and not given and settings == network.info.recipe.data
         return result if is_own else replace(result, in_training=None)
