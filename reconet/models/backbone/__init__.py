@@ -4,6 +4,7 @@ base.py       the contract: Backbone
 resnet.py     ResNet with dilation
 hf.py         backbones of the package transformers, by hub id or folder: "hf:facebook/dinov2-small"
 families.py   what is special about each family of them
+windows.py    shifted windows of Swin, for exports
 config.py     read, check and bound the configuration that one is built from
 known.py      configurations and licences of some public ones
 

@@ -67,7 +67,6 @@ class HubBackbone(Backbone):
         self.source = settings.backbone.removeprefix(HUB_PREFIX)
         self.settings: dict[str, Any] = dict(settings.backbone_config)
         self.family = FAMILIES.get(str(self.settings[FAMILY]), Family(title=""))
-        self.not_exported = self.family.not_exported
         self.dense = settings.output_stride if self.family.dilate else None
         self.input_mean = tuple(self.settings.get(NORMALISATION["mean"], MEAN))
         self.input_std = tuple(self.settings.get(NORMALISATION["std"], STD))
