@@ -267,6 +267,11 @@ def check_hub_name(settings: Model) -> None:
         )
 
 
+def find_hub_weights(settings: Model) -> None:
+    """Raise if the weights of the folder or hub id cannot be had."""
+    _weights_folder(settings.backbone.removeprefix(HUB_PREFIX))
+
+
 def block_depths(names: Iterable[str]) -> dict[str, int]:
     """Count the blocks of a network in the order of its parameters, from 1."""
     blocks: dict[str, int] = {}
