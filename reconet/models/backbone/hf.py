@@ -67,7 +67,6 @@ class HubBackbone(Backbone):
         self.source = settings.backbone.removeprefix(HUB_PREFIX)
         self.settings: dict[str, Any] = dict(settings.backbone_config)
         self.family = FAMILIES.get(str(self.settings[FAMILY]), Family(title=""))
-        self.not_exported = self.family.not_exported
         self.dense = settings.output_stride if self.family.dilate else None
         self.input_mean = tuple(self.settings.get(NORMALISATION["mean"], MEAN))
         self.input_std = tuple(self.settings.get(NORMALISATION["std"], STD))
@@ -266,6 +265,11 @@ def check_hub_name(settings: Model) -> None:
             f"model.backbone={settings.backbone}: after hf: stands a hub id such as "
             "facebook/dinov2-small, or a folder such as ./dinov2."
         )
+
+
+def find_hub_weights(settings: Model) -> None:
+    """Raise if the weights of the folder or hub id cannot be had."""
+    _weights_folder(settings.backbone.removeprefix(HUB_PREFIX))
 
 
 def block_depths(names: Iterable[str]) -> dict[str, int]:

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from reconet.cli import main
 from reconet.errors import CheckpointError, MissingExtraError, RecipeError
-from reconet.models.backbone import ResNet, check_backbone_name, complete_model
+from reconet.models import hub
+from reconet.models.backbone import BACKBONES, ResNet, check_backbone_name, complete_model
 from reconet.models.backbone import config as config_file
 from reconet.models.backbone.hf import HubBackbone, block_depths
 from reconet.models.backbone.known import KNOWN
@@ -179,6 +180,22 @@ class TestWithTransformers:
         (tmp_path / "config.json").write_text("[")
         with pytest.raises(CheckpointError, match="cannot read"):
             complete_model(Model(backbone=f"hf:{tmp_path}"))
+
+    def test_weights_that_cannot_be_had_are_named_before_a_network_is_built(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # To build it takes seconds.
+        def build(settings: Model) -> HubBackbone:
+            raise AssertionError("it was built")
+
+        monkeypatch.setattr(hub, "hub_answers", lambda: False)
+        for name in ("hf:facebook/dinov2-small", "resnet50"):
+            monkeypatch.setitem(BACKBONES, name.partition(":")[0], build)
+            with pytest.raises(CheckpointError, match=r"cannot get '.*' from the hub") as raised:
+                create_model("fcn", num_classes=3, backbone=name, weights="imagenet")
+            assert "\n" not in str(raised.value)
+            with pytest.raises(CheckpointError, match=r"no weight file \./nowhere"):
+                create_model("fcn", num_classes=3, backbone=name, weights="./nowhere")
 
     def test_another_backbone_forgets_the_configuration(self) -> None:
         recipe = tiny_recipe(*hub_recipe_settings("dinov2"), "model.backbone=resnet18")
