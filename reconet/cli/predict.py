@@ -97,7 +97,7 @@ def predict(
 
     \b
     Examples:
-      reconet predict deeplabv3_resnet50_coco street.jpg
+      reconet predict voc12 street.jpg
       reconet predict runs/first photos --out labelled --scales 0.75,1,1.25 --flip
       reconet predict runs/first photos --out to-correct --as cvat
       reconet predict runs/first street.mp4 --out videos
