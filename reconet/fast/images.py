@@ -36,13 +36,14 @@ class ProbeImages:
     calibrated: Sequence[Image]
     compared: Sequence[ProbeImage]
     is_generated: bool = False
+    stretched: int = 0  # of the compared images: copies at other proportions
 
     def __len__(self) -> int:
         return len(self.compared)
 
     @property
     def description(self) -> str:
-        return f"{counted(len(self.compared), 'image')} {self.origin}"
+        return f"{counted(len(self.compared) - self.stretched, 'image')} {self.origin}"
 
 
 def find_probe_images(info: NetworkInfo, paths: Sequence[Path]) -> ProbeImages:
@@ -96,6 +97,7 @@ def _divide(images: Sequence[ProbeImage], origin: str) -> ProbeImages:
         origin=origin,
         calibrated=[one.image_hwc for one in others],
         compared=[*compared, _stretched(compared[0])],
+        stretched=1,
     )
 
 
@@ -116,5 +118,6 @@ def _generated(info: NetworkInfo) -> ProbeImages:
         origin="that were generated",
         calibrated=(),
         compared=[*images, _stretched(images[0])],
+        stretched=1,
         is_generated=True,
     )

@@ -163,6 +163,7 @@ def test_images_at_hand_serve_where_the_dataset_is_not_here(
     assert images.origin == "at hand"
     assert len(images.calibrated) == 3
     assert len(images) == 3  # two of the five, and one of them stretched
+    assert images.description == "2 images at hand"
     shown = [one.image_hwc.tobytes() for one in images.compared[:2]]
     assert not any(image.tobytes() in shown for image in images.calibrated)
     assert images.compared[2].image_hwc.shape != images.compared[0].image_hwc.shape

@@ -80,7 +80,7 @@ def choice_folders(source: Path, machine: str) -> list[Path]:
 
 def is_export(source: Path) -> bool:
     """Tell whether a path is that of an exported file."""
-    return source.is_file() and source.suffix != ".safetensors"
+    return not source.is_dir() and source.suffix != ".safetensors"
 
 
 def has_fast_packages() -> bool:
