@@ -89,18 +89,18 @@ def measure_round(network: str, steps: int) -> dict[str, float]:
         place = Path(folder)
         pair = [place / "left", place / "right"]
         for process in [start_training(out, network, steps, 1) for out in pair]:
-            process.wait()
+            finish(process)
         speeds = {APART: sum(images_per_second(out) for out in pair)}
         for number, (name, parts) in enumerate({BOTH: (), **LEFT_OUT}.items()):
             out = place / str(number)
-            start_training(out, network, steps, 2, parts).wait()
+            finish(start_training(out, network, steps, 2, parts))
             speeds[name] = images_per_second(out)
     return speeds
 
 
 def start_training(
     out: Path, network: str, steps: int, processes: int, left_out: tuple[str, ...] = ()
-) -> subprocess.Popen[bytes]:
+) -> subprocess.Popen[str]:
     launcher = [sys.executable, "-m"]
     if processes > 1:
         launcher += ["torch.distributed.run", "--standalone", f"--nproc-per-node={processes}", "-m"]
@@ -111,8 +111,17 @@ def start_training(
     return subprocess.Popen(
         [*launcher, *own, *words, *(f"--set={setting}" for setting in settings)],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
+
+
+def finish(process: subprocess.Popen[str]) -> None:
+    """Wait for a training. If it fails, end with its last words."""
+    _, words = process.communicate()
+    if process.returncode != 0:
+        sys.exit(f"a training failed:\n{words[-2000:]}")
 
 
 def images_per_second(out: Path) -> float:

@@ -100,3 +100,8 @@ def test_one_process_keeps_the_batch_norm_of_torch() -> None:
     model = nn.Sequential(nn.BatchNorm2d(4))
     synchronise_batchnorm(model, Processes.single(torch.device("cpu")))
     assert type(model[0]) is nn.BatchNorm2d
+
+
+def test_one_process_counts_costs_without_the_others() -> None:
+    x_bchw = torch.empty(1, 6, 1, 1, device="meta")  # pooled: one value per channel
+    assert SyncBatchNorm(6).to("meta").train()(x_bchw).shape == x_bchw.shape
