@@ -25,7 +25,7 @@ def look_up_windows(net: nn.Module) -> None:
     }
     for module in net.modules():
         if type(module).__name__ in layers:
-            module.forward = _WhileExporting(module, layers[type(module).__name__])  # type: ignore[method-assign]
+            module.forward = _WhileExporting(module, layers[type(module).__name__])
 
 
 class _WhileExporting:
@@ -77,7 +77,9 @@ def attend(layer: Any, x_bnc: Tensor, size: tuple[int, int]) -> Tensor:
     i_h1 = _shifted(height, rows, layer, x_bnc).unsqueeze(1)
     j_w = _shifted(width, columns, layer, x_bnc)
     window_hw = i_h1 // side * columns + j_w // side
-    return y_bnc[:, window_hw * side**2 + i_h1 % side * side + j_w % side].flatten(1, 2)
+    index_hw = window_hw * side**2 + i_h1 % side * side + j_w % side
+    back_bnc: Tensor = y_bnc[:, index_hw].flatten(1, 2)
+    return back_bnc
 
 
 def _positions(window_p: Tensor, cell_q: Tensor, count: int, layer: Any) -> tuple[Tensor, Tensor]:

@@ -108,6 +108,14 @@ class TestWithTransformers:
             for own, other in zip(ours(image_bchw), theirs(image_bchw), strict=True):
                 torch.testing.assert_close(own, other, atol=1e-5, rtol=1e-5)
 
+    def test_a_family_without_a_stem_gives_its_four_stages(self) -> None:
+        sizes = {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1]}
+        config = {"model_type": "pvt_v2", "num_attention_heads": [1, 2, 4, 4], **sizes}
+        net = HubBackbone(Model(backbone="hf:a/b", backbone_config=config)).eval()
+        assert (net.channels, net.strides) == ([8, 16, 24, 32], [4, 8, 16, 32])
+        for x_bchw, spec in zip(net(torch.rand(1, 3, 65, 97)), net.stages((65, 97)), strict=True):
+            assert x_bchw.shape == (1, spec.channels, spec.height, spec.width)
+
     def test_a_network_file_needs_neither_folder_nor_hub(self, tmp_path: Path) -> None:
         folder = write_folder(tmp_path / "secret" / "small", "dinov2")
         recipe = tiny_recipe(f"model.backbone=hf:{folder}", "model.context=fcn")
