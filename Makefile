@@ -3,7 +3,7 @@
 #
 #   make help       print this list
 #   make setup      .venv alone; `source .venv/bin/activate` to use it
-#   make demo       train RecoNet on generated images, score it, draw the result: some minutes
+#   make demo       segment a photograph, then train on generated images and draw: some minutes
 #   make test       the tests, without the slow ones
 #   make test-all   all tests
 #   make check      ruff, mypy, import direction, documentation
@@ -11,7 +11,7 @@
 #   make soak       train, predict and serve with kills and hostile clients: MINUTES=30
 #   make audit      known holes in the pinned packages
 #   make lock       requirements.lock: the pinned packages with their hashes
-#   make bench      speed of the modules and of the data pipeline
+#   make bench      the figures of speed in docs/speed.md: half an hour
 #   make docs       the generated parts of docs/
 #   make studies    the studies of docs/studies.md: an hour the first time
 #   make clean      remove .venv and caches
@@ -37,8 +37,7 @@ $(READY): pyproject.toml constraints.txt
 PHOTO = $$($(BIN)/python -c 'import matplotlib; print(matplotlib.get_data_path())')/sample_data/grace_hopper.jpg
 
 demo: $(READY)
-	@if [ -f reconet/pretrained/voc12.safetensors ]; then \
-	  $(BIN)/reconet predict voc12 "$(PHOTO)" --out runs/photo --overwrite; fi
+	@$(BIN)/reconet predict voc12 "$(PHOTO)" --out runs/photo --overwrite
 	@$(BIN)/reconet train scenes/reconet --out runs/demo --resume
 	@$(BIN)/reconet evaluate runs/demo
 	@$(BIN)/reconet explain runs/demo val:3 > /dev/null
@@ -86,8 +85,7 @@ audit: $(READY)
 	@$(BIN)/pip-audit --skip-editable --progress-spinner off
 
 bench: $(READY)
-	@$(BIN)/reconet bench module
-	@$(BIN)/reconet bench data
+	@$(BIN)/python -m tools.make_speed
 
 docs: $(READY)
 	@for page in backbones contexts datasets scale tour; do \

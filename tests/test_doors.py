@@ -6,6 +6,11 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent.parent / "reconet"
 DOORS = ("system/reading.py", "system/files.py")
 CALLS = {"open", "read_text", "read_bytes", "write_bytes", "write_text", "fromfile", "memmap"}
+CALLS |= {"copyfile", "copy2", "copytree", "imread", "imwrite", "savefig", "tofile"}
+# Functions of libraries that take a path. Their modules ask one of the doors before.
+READERS = {"load_file", "safe_open", "loadmat", "whosmat", "read_model", "VideoCapture", "ZipFile"}
+READERS |= {"save_file", "VideoWriter"}
+ASKS = ("check_file(", "staged_write(")
 # Calls that need no door, and why.
 ALLOWED = {
     "bench/data.py": "images that it has just drawn itself",
@@ -22,19 +27,23 @@ ALLOWED = {
     "zoo/fetch.py": "a download in the cache",
 }
 # Objects whose method `open` opens something else than a path of the disk.
+STREAMS = ("buffer", "file")  # what is already open, or in memory
 FOREIGN = ("archive", "entry", "request", "views", "whole", "Pillow")
 
 
 def opening_calls(path: Path) -> list[int]:
     """List the lines of calls that open a file by its path."""
-    lines = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    lines, text = [], path.read_text()
+    readers = set() if any(ask in text for ask in ASKS) else READERS
+    for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Call):
             continue
         function = node.func
-        if isinstance(function, ast.Name) and function.id == "open":
+        if node.args and ast.unparse(node.args[0]) in STREAMS:
+            continue
+        if isinstance(function, ast.Name) and function.id in readers | {"open"}:
             lines.append(node.lineno)
-        if isinstance(function, ast.Attribute) and function.attr in CALLS:
+        if isinstance(function, ast.Attribute) and function.attr in CALLS | readers:
             owner = ast.unparse(function.value)
             is_foreign = owner in FOREIGN or owner.startswith("validation_request(")
             if function.attr != "open" or not is_foreign:

@@ -23,6 +23,7 @@ ORDER = [
     "report",
     "explain",
     "prune",
+    "suggest",
     "study",
     "serve",
     "cli",

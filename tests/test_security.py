@@ -197,6 +197,9 @@ def test_a_pipe_in_place_of_an_image_does_not_wait_for_ever(tmp_path: Path) -> N
     os.mkfifo(tmp_path / "a.jpg")
     with pytest.raises(DataError, match="it is a pipe, not an ordinary file"):
         read_image(tmp_path / "a.jpg")
+    os.mkfifo(tmp_path / "a.mat")
+    with pytest.raises(DataError, match="it is a pipe, not an ordinary file"):
+        read_mat(tmp_path / "a.mat", "S")
 
 
 def test_names_in_a_json_cannot_leave_the_folder_that_is_written(tmp_path: Path) -> None:

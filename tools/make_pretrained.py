@@ -1,10 +1,12 @@
 """Make a network of the package from a run: its compact file, and its model card.
 
-python -m tools.make_pretrained RUN NAME --licence ID --backbone TEXT [--root DIR]
+python -m tools.make_pretrained RUN NAME --licence ID --backbone TEXT --command TEXT
+    --photos FILE... --credits TEXT [--root DIR]
 
-Writes reconet/pretrained/NAME.safetensors and NAME.md. Scores the run and the compact file on the
-validation split, so the dataset must be here. If the run started from another one
-(train.init_from), both are in the card, as long as the other one is still there.
+Writes reconet/pretrained/NAME.safetensors, NAME.md, and NAME.jpg with the photographs and what the
+network sees in them. Scores the run and the compact file on the validation split, so the dataset
+must be here. If the run started from another one (train.init_from), both are in the card, as long
+as the other one is still there.
 """
 
 import argparse
@@ -13,23 +15,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from PIL import Image as Pillow
 from torch import Tensor
 
 from reconet.cli.output import show_progress
+from reconet.data.images.draw import Tile, fit, sheet
 from reconet.engine import read_log, read_starts
 from reconet.evaluation import Evaluation, evaluate
 from reconet.export.model_card import default_title, model_card
 from reconet.inference.by_name import PRETRAINED
+from reconet.inference.predictor import Predictor
 from reconet.models import load_trained, save_compact
 from reconet.recipes import Recipe, apply_overrides
 from reconet.recipes.storage import read_recipe, without_paths
-from reconet.system.files import readable_bytes, write_text
+from reconet.study.variants import MULTI_SCALE
+from reconet.system.files import readable_bytes, write_atomic, write_text
 from reconet.system.progress import Progress
 from reconet.system.run_files import RECIPE
+from reconet.types import Image
 
-MULTI_SCALE = ("eval.scales=[0.75,1.0,1.25,1.5,1.75,2.0]", "eval.flip=true")
 MOST_ROWS = 25  # of a table of validations
 WORST, PAIRS = 5, 8  # classes and confusions that are named as weaknesses
+PHOTO_HEIGHT = 260
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +55,9 @@ def make_pretrained(
     *,
     licence: str,
     backbone: str,
+    command: str,
+    photos: Sequence[Path],
+    credits: str,
     progress: Progress,
     root: Path | None = None,
     folder: Path = PRETRAINED,
@@ -65,6 +76,7 @@ def make_pretrained(
     }
     single = scored["single scale", "this file"]
     several = scored["multi-scale, mirrored", "this file"]
+    write_photographs(folder / f"{name}.jpg", Predictor.from_run(weights), photos)
     card = model_card(
         trained,
         default_title(trained),
@@ -73,16 +85,33 @@ def make_pretrained(
         compact=True,
         example=name,
         results=[
+            f"![Photographs, and what the network sees in them]({name}.jpg)",
+            credits,
             *score_section(scored, weights.stat().st_size),
             *class_section(single, several),
             *weakness_section(single, trained.info.recipe),
             *training_section(read_stages(run)),
+            f"These commands repeat it:\n\n```\n{command}\n```",
             "## Backbone",
             backbone,
         ],
     )
     write_text(folder / f"{name}.md", card)
     return folder / f"{name}.md"
+
+
+def write_photographs(path: Path, segment: Predictor, photos: Sequence[Path]) -> None:
+    """Write one strip of photographs, each beside its overlay, with a legend below."""
+    images, found = list[Image](), set[str]()
+    for photo in photos:
+        prediction = segment(photo)
+        found.update(prediction.shares())
+        for image_hwc in (prediction.image_hwc, np.asarray(prediction.overlay())):
+            images.append(fit(image_hwc, 4 * PHOTO_HEIGHT, PHOTO_HEIGHT))
+    colours = zip(segment.classes, segment.network.info.palette, strict=True)
+    legend = [(name, colour) for name, colour in colours if name in found and any(colour)]
+    page = Pillow.fromarray(sheet([Tile("", images)], legend, columns=1))
+    write_atomic(path, lambda file: page.save(file, format="JPEG", quality=88))
 
 
 def _evaluate(
@@ -252,6 +281,9 @@ def main() -> None:
     parser.add_argument(
         "--backbone", required=True, help="one sentence: where its weights come from, their terms"
     )
+    parser.add_argument("--command", required=True, help="the commands that train it")
+    parser.add_argument("--photos", type=Path, nargs="+", required=True, help="for the picture")
+    parser.add_argument("--credits", required=True, help="who made the photographs, their terms")
     parser.add_argument("--root", type=Path, help="directory of the dataset")
     given = parser.parse_args()
     with show_progress("score") as progress:
@@ -260,6 +292,9 @@ def main() -> None:
             given.name,
             licence=given.licence,
             backbone=given.backbone,
+            command=given.command,
+            photos=given.photos,
+            credits=given.credits,
             root=given.root,
             progress=progress,
         )

@@ -58,11 +58,15 @@ def bench_evaluate(
     backbone: str = "resnet18",
     width: float = 1.0,
     crop: int = 160,
-    size: tuple[int, int] = (120, 160),
+    size: tuple[int, int] | None = None,
     images: int = 2,
     rounds: int = 3,
 ) -> list[EvaluateBench]:
-    """Evaluate in both ways, in turns. The results are medians over the rounds."""
+    """Evaluate in both ways, in turns. The results are medians over the rounds.
+
+    By default the images are as wide as a window, and three quarters as high.
+    """
+    size = size or (3 * crop // 4, crop)
     val_samples = _scenes("val", size, images)
     train_samples = _scenes("train", size, 16)
     protocol = Protocol(scales=SCALES, flip=True, base_size=max(size), crop=(crop, crop))

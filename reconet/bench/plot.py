@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from reconet.bench.modules import LOOP, ModuleBench
+from reconet.system.files import write_atomic
 
 ACCENT, SPATIAL, CHANNELS = "#c0392b", "#2c5d8f", "#9a9a9a"
 
@@ -43,7 +44,8 @@ def plot_module(results: Sequence[ModuleBench], title: str, path: Path) -> None:
         axis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axis.set_minor_formatter(NullFormatter())
     axes.grid(True, which="both", alpha=0.2)
-    figure.savefig(path)
+    form = path.suffix.removeprefix(".") or "png"
+    write_atomic(path, lambda file: figure.savefig(file, format=form))
 
 
 def _colour(result: ModuleBench) -> str:

@@ -168,6 +168,14 @@ def data_settings(data_file: Path | None) -> list[str]:
     return dataset_settings(data_file)
 
 
+def check_settings(settings: list[str] | None) -> list[str]:
+    """Refuse settings that would change nothing: the network is trained."""
+    for setting in settings or ():
+        if not setting.startswith(("data.", "eval.")):
+            raise RecipeError(f"--set takes settings of data and eval here, got {setting!r}.")
+    return settings or []
+
+
 def parse_size(text: str) -> tuple[int, int]:
     """Read a height and a width: "512x1024", or "512" for both."""
     match = re.fullmatch(r"(\d{1,9})(?:x(\d{1,9}))?", text)

@@ -18,11 +18,11 @@ from reconet.cli.arguments import (
     RootOption,
     ScalesOption,
     SetOption,
+    check_settings,
     data_settings,
     eval_settings,
 )
 from reconet.cli.output import print_result, show_progress
-from reconet.errors import RecipeError
 
 if TYPE_CHECKING:
     from reconet.inference import Predictor
@@ -73,7 +73,7 @@ def evaluate(
     """
     settings = [
         *data_settings(data_file),
-        *_checked(changes or []),
+        *check_settings(changes),
         *eval_settings(scales, flip, mode, relative_to),
     ]
     from reconet import evaluation
@@ -108,11 +108,3 @@ def _open_fast(
     recipe = apply_overrides(predictor.network.info.recipe, settings)
     predictor.protocol = Protocol.of(recipe.eval, recipe.data)
     return predictor, recipe.data
-
-
-def _checked(settings: list[str]) -> list[str]:
-    """Refuse settings that would change nothing: the network is trained."""
-    for setting in settings:
-        if not setting.startswith(("data.", "eval.")):
-            raise RecipeError(f"--set takes settings of data and eval here, got {setting!r}.")
-    return settings

@@ -73,8 +73,8 @@ def export(
     Examples:
       reconet export runs/first --format torch
       reconet export runs/first --format openvino --int8 --calibrate photos --max-loss 1
-      reconet export deeplabv3_resnet50_coco --format onnx
-      reconet predict deeplabv3_resnet50_coco.onnx street.jpg
+      reconet export voc12 --format onnx
+      reconet predict voc12.onnx street.jpg
     """
     options = _int8_options(
         int8,

@@ -26,6 +26,7 @@ from reconet.cli.serve import serve
 from reconet.cli.share import share
 from reconet.cli.show import show
 from reconet.cli.study import study
+from reconet.cli.suggest import suggest
 from reconet.cli.train import train
 from reconet.cli.zoo import zoo
 from reconet.errors import OtherProcessError, ReconetError, is_lost_process, is_out_of_memory
@@ -38,6 +39,7 @@ VERBS: dict[str, Verb] = {
     "train": train,
     "evaluate": evaluate,
     "predict": predict,
+    "suggest": suggest,
     "report": report,
     "explain": explain,
     "prune": prune,

@@ -94,4 +94,6 @@ def _end(folder: Path, directory: Path, device: str) -> None:
     print_line("next:")
     print_line(f"  reconet predict {run} NEW-IMAGES/ --out labelled   # label new images")
     print_line(f"  reconet evaluate {run}                             # scores of each class")
+    print_line(f"  reconet suggest {run} NEW-IMAGES/                  # which to label next")
+    print_line(f"  reconet suggest {run}                              # masks that may be wrong")
     print_line(f"  reconet export {run} --format onnx                 # use it elsewhere")

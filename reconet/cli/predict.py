@@ -55,6 +55,14 @@ OverwriteOption = Annotated[
     bool,
     typer.Option("--overwrite", help="Predict all again, and replace those of another network."),
 ]
+AsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--as",
+        metavar="FORMAT",
+        help="Also write labels to correct in a tool: coco, yolo, labelme, cvat or labelstudio.",
+    ),
+]
 MemoryOption = Annotated[
     str,
     typer.Option("--memory", metavar="SIZE", help="For scores and feature maps, e.g. 500MB."),
@@ -67,6 +75,7 @@ def predict(
     out: OutOption = None,
     overlay: OverlayOption = True,
     probabilities: ProbabilitiesOption = False,
+    prelabels: AsOption = None,
     overwrite: OverwriteOption = False,
     scales: ScalesOption = None,
     flip: FlipOption = None,
@@ -88,9 +97,9 @@ def predict(
 
     \b
     Examples:
-      reconet predict deeplabv3_resnet50_coco street.jpg
+      reconet predict voc12 street.jpg
       reconet predict runs/first photos --out labelled --scales 0.75,1,1.25 --flip
-      reconet predict runs/voc 'shots/*/left.png' --probabilities --json
+      reconet predict runs/first photos --out to-correct --as cvat
       reconet predict runs/first street.mp4 --out videos
       torchrun --nproc-per-node 8 -m reconet predict runs/voc photos
     """
@@ -101,8 +110,8 @@ def predict(
     if videos:
         if len(videos) < len(images):
             raise RecipeError("name images or videos, not both in one command.")
-        if probabilities or not overlay:
-            name = "--probabilities" if probabilities else "--no-overlay"
+        refused = {"--probabilities": probabilities, "--no-overlay": not overlay, "--as": prelabels}
+        for name in [name for name, given in refused.items() if given]:
             raise RecipeError(f"{name} is not for videos: they become one video of overlays.")
         budget = parse_amount(memory, "--memory", LEAST_MEMORY)
         _predict_videos(
@@ -120,6 +129,7 @@ def predict(
             out,
             overlay=overlay,
             probabilities=probabilities,
+            prelabels=prelabels,
             change=lambda recipe: apply_overrides(recipe, settings),
             memory=parse_amount(memory, "--memory", LEAST_MEMORY),
             device=device,
@@ -139,6 +149,8 @@ def _print_remarks(result: "FolderResult") -> None:
     """Print a line for each image with a note or an error. Exit with code 1 if any failed."""
     if result.untried:
         print_note(f"not tried, not the suffix of an image: {_count_suffixes(result.untried)}")
+    for note in result.prelabels.notes if result.prelabels else ():
+        print_note(note)
     for image in result.images:
         source = image["source"]
         name = source if source.isprintable() else repr(source)
@@ -154,9 +166,8 @@ def _print_remarks(result: "FolderResult") -> None:
 
 def _count_suffixes(untried: dict[str, int]) -> str:
     """List suffixes with their counts, and say what would read them."""
-    listed = ", ".join(f"{count} {suffix}" for suffix, count in untried.items())
-    heic = " (pip install pillow-heif to read them)" if {".heic", ".heif"} & set(untried) else ""
-    return f"{listed}{heic}"
+    hints = dict.fromkeys((".heic", ".heif"), " (pip install pillow-heif to read them)")
+    return ", ".join(f"{count} {name}{hints.get(name, '')}" for name, count in untried.items())
 
 
 def _predict_videos(

@@ -58,7 +58,7 @@ def serve(
     \b
     Examples:
       reconet serve runs/first --fast
-      reconet serve deeplabv3_resnet50_coco --port 9000 --max-pixels 50M --open
+      reconet serve voc12 --port 9000 --max-pixels 50M --open
       curl --data-binary @street.jpg -H 'Content-Type: image/jpeg' http://127.0.0.1:8000/api/segment
     """
     upload_bytes = parse_amount(max_upload, "--max-upload")

@@ -1,12 +1,13 @@
 """Apply one function to many items, in several processes."""
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context, resource_tracker
+from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.synchronize import Event
 from typing import Any, NamedTuple, TypeVar
 
@@ -82,7 +83,16 @@ _task: list[_Task] = []  # of this worker process
 
 def _start(work: Callable[[Any], Any], stop: Event) -> None:
     cv2.setNumThreads(0)  # processes are the parallelism
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _task.append(_Task(work, stop))
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent is gone. A parent that was killed ends nobody."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _do_work(item: Any) -> Any:

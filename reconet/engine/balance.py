@@ -75,7 +75,7 @@ def describe_weights(classes: Sequence[str], weights: Sequence[float]) -> str:
 def read_counts(path: Path, num_classes: int) -> list[int] | None:
     """Read the counts that a training has kept. Broken ones are counted again."""
     try:
-        pixels_k = json.loads(read_text(path, limit=SETTINGS_BYTES))["pixels"]
+        pixels_k = json.loads(read_text(path, limit=SETTINGS_BYTES, within=path.parent))["pixels"]
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
     fits = isinstance(pixels_k, list) and len(pixels_k) == num_classes

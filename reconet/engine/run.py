@@ -319,11 +319,11 @@ class TrainingRun:
         protocol = Protocol.in_training(self.recipe.data)
         iou = [round(value, 6) for value in iou_k]
         self._write_log("val", step, {**values, "iou": iou, "protocol": protocol.name})
-        self.events.add_values(
-            "iou", step, dict(zip(self.val_set.info.classes, iou_k, strict=True))
-        )
-        if self.recipe.data.views is None:  # cached features would need the backbone for it
-            model = self.state.best_model.eval()  # the next step sets the mode of training again
+        classes = self.val_set.info.classes
+        self.events.add_values("iou", step, dict(zip(classes, iou_k, strict=True)))
+        # Cached features do not need the backbone, and images do: only the last are drawn.
+        if self.recipe.data.views is None or step == self.steps:
+            model = self.state.best_model.eval()  # the next step sets it to training again
             self.events.add_predictions(step, model, self.val_set, protocol)
         self.progress.note(f"step {step}: mIoU {100 * values['miou']:.2f} % ({protocol.name})")
         self.progress.status(self.status)

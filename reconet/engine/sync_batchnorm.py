@@ -1,9 +1,14 @@
-"""Compute batch norm over the whole batch, however many processes share it."""
+"""Compute batch norm over the whole batch, however many processes share it.
+
+A layer waits for the other processes once forward and once backward. The passes over the map are
+those of torch's own batch norm.
+"""
 
 from typing import Any
 
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from reconet.system.distributed import Processes
@@ -40,18 +45,13 @@ class SyncBatchNorm(nn.BatchNorm2d):
         return copy
 
     def forward(self, x_bchw: Tensor) -> Tensor:
-        if not self.training:
-            return super().forward(x_bchw)
-        x = x_bchw.float()
-        pixels = torch.tensor([x.numel() / x.shape[1]], device=x.device)
-        # Mean first, then variance: E[x^2] - E[x]^2 in one pass would lose digits.
-        sum_c, count = all_sum(torch.cat([x.sum((0, 2, 3)), pixels])).split([x.shape[1], 1])
-        mean_c = sum_c / count
-        centred = x - mean_c[:, None, None]
-        var_c = all_sum(centred.square().sum((0, 2, 3))) / count
-        self._track(mean_c.detach(), var_c.detach(), count.detach())
-        scale_c = self.weight * torch.rsqrt(var_c + self.eps)
-        y = centred * scale_c[:, None, None] + self.bias[:, None, None]
+        # On meta one process counts costs by itself, and nobody would answer.
+        if not self.training or x_bchw.is_meta:
+            stored = (self.running_mean, self.running_var, self.weight, self.bias)
+            return F.batch_norm(x_bchw, *stored, eps=self.eps)
+        arguments = (x_bchw.float(), self.weight, self.bias, self.eps)
+        y, mean_c, var_c, count = _Normalise.apply(*arguments)  # type: ignore[no-untyped-call]
+        self._track(mean_c, var_c, count)
         return y.to(x_bchw.dtype)  # type: ignore[no-any-return]
 
     @torch.no_grad()
@@ -66,23 +66,61 @@ class SyncBatchNorm(nn.BatchNorm2d):
         self.num_batches_tracked += 1
 
 
-def all_sum(value: Tensor) -> Tensor:
-    """Sum over all processes, with a gradient."""
-    result: Tensor = _AllSum.apply(value)  # type: ignore[no-untyped-call]
-    return result
+def gather_statistics(x_bchw: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return mean and variance of each channel over all processes, and the number of pixels.
+
+    Each process sends its own mean, variance and number. E[x^2] - E[x]^2 would lose digits.
+    """
+    own_mean_c, own_var_c = torch.batch_norm_update_stats(x_bchw, None, None, 0.0)
+    own_count = own_mean_c.new_tensor([x_bchw.numel() / x_bchw.shape[1]])
+    sent = torch.cat([own_mean_c, own_var_c, own_count])
+    received = [torch.empty_like(sent) for _ in range(dist.get_world_size())]
+    dist.all_gather(received, sent)
+    channels = x_bchw.shape[1]
+    mean_pc, var_pc, count_p1 = torch.stack(received).split([channels, channels, 1], dim=1)
+    count = count_p1.sum()
+    share_p1 = count_p1 / count
+    mean_c = (share_p1 * mean_pc).sum(0)
+    var_c = (share_p1 * (var_pc + (mean_pc - mean_c).square())).sum(0)
+    return mean_c, var_c, count
 
 
-class _AllSum(torch.autograd.Function):
-    """A sum over all processes. Each result depends on all values, so gradients are summed too."""
+class _Normalise(torch.autograd.Function):
+    """Normalise by the statistics of all processes. They depend on all values, as in torch's own.
+
+    With z = (x - mean) / std and sums over all processes, the gradient of x is
+
+        weight / std * (dy - sum(dy) / count - z * sum(dy * z) / count)
+    """
 
     @staticmethod
-    def forward(ctx: Any, value: Tensor) -> Tensor:
-        value = value.contiguous().clone()
-        dist.all_reduce(value)
-        return value
+    def forward(
+        ctx: Any, x_bchw: Tensor, weight_c: Tensor, bias_c: Tensor, eps: float
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        mean_c, var_c, count = gather_statistics(x_bchw)
+        ctx.save_for_backward(x_bchw, weight_c, mean_c, var_c, count)
+        ctx.eps = eps
+        ctx.mark_non_differentiable(mean_c, var_c, count)
+        y = F.batch_norm(x_bchw, mean_c, var_c, weight_c, bias_c, eps=eps)
+        return y, mean_c, var_c, count
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        gradient = gradients[0].contiguous().clone()
-        dist.all_reduce(gradient)
-        return gradient
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        x_bchw, weight_c, mean_c, var_c, count = ctx.saved_tensors
+        dy_bchw = gradients[0]
+        wanted = [False, True, True]  # of x, weight, bias: the second is sum(dy * z)
+        _, dweight_c, dbias_c = torch.ops.aten.native_batch_norm_backward(
+            dy_bchw, x_bchw, weight_c, mean_c, var_c, None, None, False, ctx.eps, wanted
+        )
+        if not ctx.needs_input_grad[0]:
+            return None, dweight_c, dbias_c, None
+        sums = torch.cat([dweight_c, dbias_c])
+        dist.all_reduce(sums)
+        sum_dyz_c, sum_dy_c = (sums / count).chunk(2)
+        scale_c = weight_c * torch.rsqrt(var_c + ctx.eps)
+        # The terms with z and without dy are a batch norm of x.
+        dx_bchw = F.batch_norm(
+            x_bchw, mean_c, var_c, -scale_c * sum_dyz_c, -scale_c * sum_dy_c, eps=ctx.eps
+        )
+        dx_bchw.addcmul_(dy_bchw, scale_c[:, None, None])
+        return dx_bchw, dweight_c, dbias_c, None

@@ -9,7 +9,13 @@ prediction_sheet.py   one image that shows some predictions beside the truth
 """
 
 from reconet.evaluation.confusion import StoppedError, count_confusion, count_model_confusion
-from reconet.evaluation.evaluate import Evaluation, check_classes, evaluate, no_labels_error
+from reconet.evaluation.evaluate import (
+    Evaluation,
+    check_classes,
+    evaluate,
+    no_labels_error,
+    open_labelled,
+)
 from reconet.evaluation.prediction_sheet import write_prediction_sheet
 
 __all__ = [
@@ -20,5 +26,6 @@ __all__ = [
     "count_model_confusion",
     "evaluate",
     "no_labels_error",
+    "open_labelled",
     "write_prediction_sheet",
 ]

@@ -32,6 +32,7 @@ class Evaluation:
     """The scores of a network and how they were obtained. Without labels there are no scores."""
 
     dataset: str
+    title: str = ""  # of the dataset, for people
     split: str
     images: int
     protocol: str
@@ -81,7 +82,8 @@ def evaluate(
             protocol = Protocol.of(recipe.eval, recipe.data)
         settings, given = _settings_of(data, recipe.data), dataset is not None
         if dataset is None:
-            dataset = _open_own(settings, split, root, network.info, owner)
+            chosen = split or settings.val_split
+            dataset = open_labelled(settings, chosen, root, network.info, owner)
         check_classes(network.info.classes, dataset, owner)
         submission = _open_submission(dataset, settings.name, submit)
         progress = progress if processes.is_first else SILENT
@@ -104,6 +106,8 @@ def evaluate(
         if submission is not None:
             submitted = str(submission.finish([dataset.name(i) for i in range(len(dataset))]))
         result = _summarise(network, dataset, protocol, count_kk, submitted)
+        moved = settings if root is None else settings.model_copy(update={"root": root})
+        result = replace(result, title=dataset.info.title if given else moved.title)
         # A score of other images than the training's stands alone.
         is_own = root is None and not given and settings == network.info.recipe.data
         return result if is_own else replace(result, in_training=None)
@@ -121,17 +125,17 @@ def _settings_of(data: str | Path | Data | None, own: Data) -> Data:
     return own.model_copy(update={"name": str(data), "root": None, "options": {}})
 
 
-def _open_own(
-    data: Data, split: str | None, root: Path | None, info: NetworkInfo, owner: str
+def open_labelled(
+    data: Data, split: str, root: Path | None, info: NetworkInfo, owner: str
 ) -> Dataset:
-    """Open the dataset that a network says it was trained on."""
+    """Open a split of the dataset that a network says it was trained on."""
     if data.name == UNKNOWN:
         raise DataError(
             f"{owner} does not say which dataset to score it on; name one (--data, in Python "
             "data=...), or pass data=... to reconet.save."
         )
     with explain_missing_import(info.imports, owner):
-        return open_split(data, split or data.val_split, root)
+        return open_split(data, split, root)
 
 
 def check_classes(known: tuple[str, ...], dataset: Dataset, owner: str | Path) -> None:

@@ -29,11 +29,11 @@ from reconet.models.layers import resize
 from reconet.models.trained import TrainedNetwork, load_trained
 from reconet.report.html import Markup
 from reconet.system.distributed import pick_device
-from reconet.system.files import check_output_folder, write_bytes, write_text
+from reconet.system.files import check_output_folder, check_stays, write_bytes, write_text
 from reconet.system.progress import SILENT, Progress
 
 PAGE = "explain.html"
-DEFAULT_RANKS = "4"
+DEFAULT_RANKS = 4  # or all, if there are fewer
 RANKS_PER_ROW = (4, 5, 3)  # the first of these that leaves fewest gaps
 PANELS_PER_ROW = 6
 
@@ -86,12 +86,8 @@ def explain_image(
     _check_options(context, has_ranks, ranks, point)
     shown = find_image(image, trained.info.recipe, trained.info.classes, root)
     explained = _predict(trained, shown, pick_device(device))
-    content = (
-        _explain_ranks(explained, ranks or DEFAULT_RANKS)
-        if has_ranks
-        else _explain_maps(explained, point)
-    )
-    directory = out or folder / folder_name(shown.name)
+    content = _explain_ranks(explained, ranks) if has_ranks else _explain_maps(explained, point)
+    directory = out or check_stays(folder / folder_name(shown.name), folder)
     command = _command(str(network), image, ranks, point)
     text = page.frame(shown.name, describe(explained), content.parts, command)
     write_text(directory / PAGE, text)  # first: a folder left half written can be written again
@@ -127,10 +123,12 @@ def _predict(trained: TrainedNetwork, source: SourceImage, device: torch.device)
     )
 
 
-def _explain_ranks(explained: ExplainedImage, ranks: str) -> Content:
+def _explain_ranks(explained: ExplainedImage, ranks: str | None) -> Content:
     classes = explained.trained.info.classes
     parts = decompose(explained.trained.model, explained.input_bchw)
-    analysis = measure_ranks(parts, choose_ranks(parts.factors.weight_r, ranks))
+    weight_r = parts.factors.weight_r
+    ranks = ranks or str(min(DEFAULT_RANKS, len(weight_r)))
+    analysis = measure_ranks(parts, choose_ranks(weight_r, ranks))
     panels = _rank_panels(explained, analysis)
     figures = {
         "figure.png": draw.panel_grid(panels, explained.shape, explained.legend()),

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from reconet.cost import ModelCost, model_cost
+from reconet.cost import SMALLEST_INPUT, ModelCost, model_cost
 from reconet.data import DATASETS
 from reconet.evaluation.benchmarks import score_labels
 from reconet.inference.protocol import Protocol
@@ -53,9 +53,10 @@ def model_card(
     """
     data = trained.info.recipe.data
     trained_on = trained_on or data.title
+    size = max(SMALLEST_INPUT, data.crop[0]), max(SMALLEST_INPUT, data.crop[1])
     with torch.device("meta"):
         model = build_model(trained.info.recipe, len(trained.info.classes), pretrained=False)
-        cost = model_cost(model, data.crop)
+        cost = model_cost(model, size)
     start_licence = trained.model.backbone.licence(trained.info.recipe.model.weights)
     parts = [
         _front_matter(trained, title, licence, trained_on),
@@ -67,7 +68,7 @@ def model_card(
         _scores(trained),
         *results,
         "## Cost",
-        _costs(cost, data.crop),
+        _costs(cost, size),
         COMPACT if compact else "",
         "## Classes",
         ", ".join(trained.info.classes),

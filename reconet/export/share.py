@@ -4,7 +4,6 @@ On the hub such a folder is a repository. Predictor.from_pretrained opens either
 """
 
 import re
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from reconet.export.model_card import LIBRARY, default_title, model_card
 from reconet.inference import find_network
 from reconet.models.trained import find_weights, load_trained, save_compact, save_trained
 from reconet.recipes.storage import dump_recipe, without_paths
-from reconet.system.files import check_output_folder, write_text
+from reconet.system.files import check_output_folder, write_bytes, write_text
 from reconet.system.progress import SILENT, Progress
 from reconet.system.reading import SETTINGS_BYTES, read_file
 from reconet.system.run_files import BEST, LAST, LOG, RECIPE, SHEET
@@ -52,7 +51,7 @@ def write_shared_folder(
     licence = licence or info.origin.get("licence")
     if licence is None:
         progress.note(NO_LICENCE)
-    sheet = weights.parent / SHEET
+    sheet_png = _read_sheet(weights.parent / SHEET)
     try:
         out.mkdir(parents=True, exist_ok=True)
         # The card first: with a card, a folder that is only half written may be written again.
@@ -60,18 +59,26 @@ def write_shared_folder(
             trained,
             title,
             licence,
-            images=sheet.is_file(),
+            images=sheet_png is not None,
             trained_on=trained_on,
             compact=compact,
         )
         write_text(out / CARD, card)
-        if sheet.is_file():
-            shutil.copyfile(sheet, out / SHEET)
+        if sheet_png is not None:
+            write_bytes(out / SHEET, sheet_png)
     except OSError as error:
         raise OutputError(f"cannot write {out}: {error.strerror or error}.") from error
     (save_compact if compact else save_trained)(out / BEST, trained)
     write_text(out / RECIPE, dump_recipe(trained.info.recipe) + "\n")
     return out
+
+
+def _read_sheet(path: Path) -> bytes | None:
+    """Read the images of a run, if there are some. A link out of the run might tell secrets."""
+    try:
+        return read_file(path, within=path.parent) if path.is_file() else None
+    except OSError as error:
+        raise OutputError(f"cannot share {path}: {error.strerror or error}.") from error
 
 
 def is_shared_folder(folder: Path) -> bool:

@@ -16,6 +16,7 @@ from reconet.errors import CheckpointError
 from reconet.models.hub import find_shared
 from reconet.models.trained import read_info
 from reconet.system.distributed import Processes
+from reconet.system.files import check_stays
 from reconet.system.progress import SILENT, Progress
 from reconet.system.reading import SETTINGS_BYTES, read_file
 from reconet.system.run_files import BEST, LAST, LOG, RECIPE
@@ -47,7 +48,8 @@ class FoundNetwork:
         """
         if self.name:
             return Path(f"{file}-{self.short_name}")
-        return (self.path if self.path.is_dir() else self.path.parent) / file
+        folder = self.path if self.path.is_dir() else self.path.parent
+        return check_stays(folder / file, folder)
 
 
 @dataclass(frozen=True, kw_only=True)

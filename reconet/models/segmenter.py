@@ -24,7 +24,7 @@ from reconet.models.context.base import ContextModule
 from reconet.models.features import Features, Logits
 from reconet.models.head import AuxiliaryHead, classifier
 from reconet.models.layers import resize
-from reconet.models.weights import load_backbone
+from reconet.models.weights import find_weights, load_backbone
 from reconet.models.whole import MODULES, PassOn, WholeBackbone
 from reconet.recipes.schema import Data, Model, Recipe, validation_message
 
@@ -221,6 +221,7 @@ def _build(settings: Model, crop: tuple[int, int], num_classes: int) -> Segmente
 def _assemble(
     settings: Model, crop: tuple[int, int], num_classes: int, options: dict[str, Any]
 ) -> Segmenter:
+    find_weights(settings)
     net = make_backbone(settings)
     loaded = ""
     if settings.weights is not None:

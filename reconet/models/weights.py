@@ -8,9 +8,10 @@ from pathlib import Path
 from torch import Tensor
 
 from reconet.errors import CheckpointError
-from reconet.models.backbone import PUBLIC, Backbone, PublicWeights
+from reconet.models.backbone import PUBLIC, Backbone, PublicWeights, find_public_weights
 from reconet.models.hub import download
 from reconet.models.weight_files import WEIGHT_FILE_INSTEAD, read_tensors
+from reconet.recipes.schema import Model
 from reconet.system.readable import counted
 
 
@@ -27,6 +28,19 @@ class LoadReport:
     @property
     def fits(self) -> bool:
         return not (self.missing or self.unexpected or self.other_shape)
+
+
+def find_weights(settings: Model) -> None:
+    """Raise if the weights that a backbone starts from cannot be had.
+
+    It takes a second or two. To build the network first would take longer.
+    """
+    if settings.weights is None or settings.module is not None:
+        return
+    if settings.weights in PUBLIC:
+        find_public_weights(settings)
+    else:
+        _find(settings.weights)
 
 
 def load_backbone(net: Backbone, source: str) -> LoadReport:

@@ -41,12 +41,17 @@ def frozen_recipe(
 
 
 def dinov2_recipe(
-    name: str, *, steps: int, views: int, eval_every: int = 1000, train_split: str = "train"
+    name: str,
+    *,
+    steps: int,
+    views: int,
+    eval_every: int = 1000,
+    train_split: str = "train",
+    base_size: int = SIDE_14,
+    crop: tuple[int, int] = (SIDE_14, SIDE_14),
 ) -> Recipe:
     """Return a recipe that trains a head on cached features of DINOv2-S (docs/backbones.md)."""
-    data = frozen_data(
-        name, views=views, train_split=train_split, base_size=SIDE_14, crop=(SIDE_14, SIDE_14)
-    )
+    data = frozen_data(name, views=views, train_split=train_split, base_size=base_size, crop=crop)
     return frozen_recipe(data, steps=steps, eval_every=eval_every, model=DINOV2_SMALL)
 
 

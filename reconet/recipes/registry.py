@@ -30,6 +30,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "ade20k/frozen_r50": ade20k.frozen_r50,
     "ade20k/reconet_r50": ade20k.reconet_r50,
     "ade20k/reconet_r101": ade20k.reconet_r101,
+    "camvid/frozen_dinov2_s": camvid.frozen_dinov2_s,
     "camvid/frozen_r50": camvid.frozen_r50,
     "cityscapes/reconet_r50": cityscapes.reconet_r50,
     "cityscapes/reconet_r101": cityscapes.reconet_r101,

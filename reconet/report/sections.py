@@ -140,7 +140,7 @@ def images(runs: Sequence[RunResults], level: int = 2) -> Markup:
     ]
     if not rows:
         return Markup()
-    legend = _class_legend(first.classes, first.palette)
+    legend = class_legend(first.classes, first.palette)
     return section("Images", legend, *rows, level=level)
 
 
@@ -259,7 +259,8 @@ def _bar(value: float, *, name: str, colour: Colour | None = None, style: int = 
     return tag("span", inner, class_=kind, title=title, aria_hidden="true")
 
 
-def _class_legend(classes: Sequence[str], palette: Palette) -> Markup:
+def class_legend(classes: Sequence[str], palette: Palette) -> Markup:
+    """List the classes with their colours, and void."""
     keys = [
         tag("li", tag("span", class_="swatch", style=_background(colour)), name)
         for name, colour in zip((*classes, "void"), (*palette, VOID_COLOUR), strict=True)

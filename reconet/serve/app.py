@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 
 from reconet import __version__
+from reconet.errors import DataError
 from reconet.inference.predictor import Predictor
 from reconet.serve import schemas
 from reconet.serve.examples import EXAMPLES, ExampleImages
@@ -143,7 +144,11 @@ def _add_info(app: FastAPI, service: Service, all_examples: ExampleImages) -> No
     def example(number: Annotated[int, Path(ge=0, lt=EXAMPLES)]) -> Response:
         if number >= len(all_examples):
             raise HTTPException(404, "no such example.")
-        return Response(encode_image(".png", all_examples.draw(number)), media_type="image/png")
+        try:
+            image_hwc = all_examples.draw(number)
+        except DataError as error:  # a file was there when the server started
+            raise HTTPException(404, "this example is not there any more.") from error
+        return Response(encode_image(".png", image_hwc), media_type="image/png")
 
     @app.get("/health", responses=PLAIN)
     async def health() -> schemas.Health:

@@ -38,16 +38,31 @@ def _follow(path: Path) -> Path:
     A link may not lead out of its folder. Otherwise a folder from a stranger could make us write
     anywhere.
     """
-    folder = path.parent.resolve()
-    try:
-        target = path.resolve()
-    except RuntimeError as error:  # links that lead in a circle, before Python 3.13
-        raise OutputError(f"cannot write {path}: it is a link that leads to itself.") from error
-    if target.is_symlink():
-        raise OutputError(f"cannot write {path}: it is a link that leads to itself.")
+    folder, target = path.parent.resolve(), _resolve(path)
     if path.is_symlink() and not target.is_relative_to(folder):
         raise OutputError(f"cannot write {path}: it is a link that leads out of its folder.")
     return target
+
+
+def _resolve(path: Path) -> Path:
+    """Follow all links, or raise an error if they lead in a circle."""
+    try:
+        target = path.resolve()
+        if not target.is_symlink():
+            return target
+    except RuntimeError:  # before Python 3.13
+        pass
+    raise OutputError(f"cannot write {path}: it is a link that leads to itself.")
+
+
+def check_stays(path: Path, folder: Path, option: str = "--out") -> Path:
+    """Raise an error if a link makes a path in a folder lead out of it. Return the path."""
+    if not _resolve(path).is_relative_to(folder.resolve()):
+        raise OutputError(
+            f"cannot write {path}: it is a link that leads out of its folder. "
+            f"Name another place by {option}."
+        )
+    return path
 
 
 def open_own(path: Path, flags: int) -> int:
@@ -136,7 +151,7 @@ def staged_write(path: Path) -> Iterator[Path]:
     All files beside the temporary one are moved too, in the order of their names. If the block
     fails, the files that were there before stay.
     """
-    path = path.resolve()
+    path = _follow(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))

@@ -18,6 +18,7 @@ def test_names_that_look_like_markup_are_printed_as_they_are(
 ) -> None:
     result = Evaluation(
         dataset="folder",
+        title="Rooms",
         split="val",
         images=1,
         protocol="[whole]",
@@ -28,7 +29,7 @@ def test_names_that_look_like_markup_are_printed_as_they_are(
     )
     print_result({}, score_tables(result), as_json=False)
     out = capsys.readouterr().out
-    for name in (*NAMES, "[whole]"):
+    for name in (*NAMES, "[whole]", "Rooms val"):
         assert name in out
     print_result({}, [make_table("a/[b]", ["[c] and more"], [["[/d]"]])], as_json=False)
     out = capsys.readouterr().out

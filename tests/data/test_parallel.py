@@ -54,16 +54,14 @@ def they_work(process: psutil.Process) -> bool:
         return False
 
 
-@pytest.mark.parametrize("moment", [first_starts, all_start, they_work])
-def test_ctrl_c_ends_all_processes_without_a_traceback(
-    moment: Callable[[psutil.Process], bool],
-) -> None:
+def start_check() -> "subprocess.Popen[str]":
+    """Start a command that works in two processes."""
     command = [sys.executable, "-m", "reconet", "data", "check", "scenes", "--workers=2"]
     environment = os.environ | {
         "PYTHONPATH": str(Path(__file__).parents[2]),
         "OMP_NUM_THREADS": "1",
     }
-    child = subprocess.Popen(
+    return subprocess.Popen(
         command,
         env=environment,
         stdout=subprocess.PIPE,
@@ -71,6 +69,13 @@ def test_ctrl_c_ends_all_processes_without_a_traceback(
         text=True,
         start_new_session=True,  # a terminal interrupts all of its processes at once
     )
+
+
+@pytest.mark.parametrize("moment", [first_starts, all_start, they_work])
+def test_ctrl_c_ends_all_processes_without_a_traceback(
+    moment: Callable[[psutil.Process], bool],
+) -> None:
+    child = start_check()
     process = psutil.Process(child.pid)
     while child.poll() is None and not moment(process):
         time.sleep(0.001)
@@ -81,4 +86,17 @@ def test_ctrl_c_ends_all_processes_without_a_traceback(
     assert "Traceback" not in err
     assert out == ""
     _, alive = psutil.wait_procs(workers, timeout=20)
+    assert not alive
+
+
+def test_workers_end_when_their_parent_is_killed() -> None:
+    child = start_check()
+    process = psutil.Process(child.pid)
+    while child.poll() is None and not they_work(process):
+        time.sleep(0.001)
+    workers = workers_of(process)
+    assert workers
+    child.kill()
+    child.communicate(timeout=100)
+    _, alive = psutil.wait_procs(workers, timeout=100)
     assert not alive

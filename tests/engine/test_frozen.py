@@ -1,12 +1,13 @@
 """A frozen backbone stays as it is, with and without a cache, in one process and in several."""
 
 import shutil
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 import torch
 
-from reconet.engine import plan_features, run_training
+from reconet.engine import plan_features, read_log, run_training
 from reconet.errors import RecipeError
 from reconet.models.trained import load_trained
 from reconet.recipes.overrides import apply_overrides
@@ -76,6 +77,14 @@ def test_the_score_from_features_is_the_score_from_images(tmp_path: Path) -> Non
             "train.steps=1", "optim.lr=1e-12")  # fmt: skip
     from_images = load_trained(tmp_path / "images").info.score["miou"]
     assert network.info.score["miou"] == pytest.approx(from_images, abs=2e-3)
+
+
+def test_tensorboard_has_the_last_images_of_a_cached_training(tmp_path: Path) -> None:
+    reader = import_module("tensorboard.backend.event_processing.event_accumulator")
+    trained(tmp_path / "run")
+    events = reader.EventAccumulator(str(tmp_path / "run")).Reload()
+    drawn = {event.step for event in events.Images("val/0")}
+    assert drawn == {max(line["step"] for line in read_log(tmp_path / "run"))}
 
 
 def test_contexts_that_read_more_stages_share_the_last_one_with_others(tmp_path: Path) -> None:

@@ -51,7 +51,16 @@ def work(rank: int) -> list[Tensor | None]:
     pooled = nn.Sequential(fresh_norm(PooledBN))
     synchronise_batchnorm(pooled, Processes(rank=rank, size=2, device=torch.device("cpu")))
     result.append(pooled(one_cell_each()[rank : rank + 1]).detach())
-    return result
+    return [*result, *far_from_zero(rank)]
+
+
+def far_from_zero(rank: int) -> list[Tensor | None]:
+    """Normalise values with a large mean, in the other layout of memory."""
+    x, gradient = (part.split(SHARES)[rank] for part in batch())
+    x = (x + 1000).contiguous(memory_format=torch.channels_last).requires_grad_()
+    norm = fresh_norm(SyncBatchNorm)
+    (norm(x) * gradient).sum().backward()
+    return [x.grad, norm.running_var]
 
 
 def test_batch_norm_over_two_processes_equals_one_over_the_whole_batch(tmp_path: Path) -> None:
@@ -69,6 +78,9 @@ def test_batch_norm_over_two_processes_equals_one_over_the_whole_batch(tmp_path:
     torch.testing.assert_close(parts[0][4] + parts[1][4], norm.weight.grad)
     pooled = fresh_norm(PooledBN)(one_cell_each()).detach()
     torch.testing.assert_close(torch.cat([p[5] for p in parts]), pooled)
+    # The variance does not lose digits to the mean.
+    torch.testing.assert_close(torch.cat([p[6] for p in parts]), x.grad, atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(parts[0][7], norm.running_var, atol=0, rtol=1e-3)
 
 
 def test_conversion_keeps_the_weights_and_the_state(tmp_path: Path) -> None:
@@ -88,3 +100,8 @@ def test_one_process_keeps_the_batch_norm_of_torch() -> None:
     model = nn.Sequential(nn.BatchNorm2d(4))
     synchronise_batchnorm(model, Processes.single(torch.device("cpu")))
     assert type(model[0]) is nn.BatchNorm2d
+
+
+def test_one_process_counts_costs_without_the_others() -> None:
+    x_bchw = torch.empty(1, 6, 1, 1, device="meta")  # pooled: one value per channel
+    assert SyncBatchNorm(6).to("meta").train()(x_bchw).shape == x_bchw.shape

@@ -94,6 +94,23 @@ def test_a_folder_that_is_no_explanation_is_left_as_it_is(run: Path, tmp_path: P
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
 
 
+def test_a_network_of_few_ranks_shows_all_of_them(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", tiny_network(tiny_recipe("model.rank=2")))
+    assert len(explain_image(run, "val:1").values["shown"]) == 2
+
+
+@pytest.mark.parametrize("name", ["explain", "explain/val-000001"])
+def test_a_link_out_of_the_run_is_not_followed(tmp_path: Path, name: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    own = write_run(tmp_path / "run", tiny_network())
+    (own / name).parent.mkdir(exist_ok=True)
+    (own / name).symlink_to(outside)
+    with pytest.raises(OutputError, match=r"leads out of its folder\. Name another place by --out"):
+        explain_image(own, "val:1")
+    assert not list(outside.iterdir())
+
+
 def test_the_verb_says_in_two_lines_what_it_found(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

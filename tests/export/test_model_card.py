@@ -23,6 +23,11 @@ def run(tmp_path: Path) -> Path:
     return directory
 
 
+def test_a_network_of_tiny_crops_has_a_card(tmp_path: Path) -> None:
+    trained = load_trained(decided_run(tmp_path, "data.crop=32"))
+    assert "33 x 33" in model_card(trained, "tiny", None, images=False)
+
+
 def test_the_card_says_what_the_network_is(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

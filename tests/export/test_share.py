@@ -37,6 +37,18 @@ def test_a_shared_folder_gives_the_same_predictions(run: Path, tmp_path: Path) -
     assert shared.classes == CLASSES
 
 
+def test_what_a_link_leads_to_is_not_shared(
+    run: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    secret = tmp_path_factory.mktemp("elsewhere") / "secret"
+    secret.write_text("private")
+    (run / SHEET).unlink()
+    (run / SHEET).symlink_to(secret)
+    with pytest.raises(OutputError, match="leads out of its folder"):
+        write_shared_folder(run, tmp_path / "shared", licence="mit")
+    assert not (tmp_path / "shared" / SHEET).exists()
+
+
 def test_a_converted_network_keeps_the_licence_of_its_makers(tmp_path: Path) -> None:
     network = tiny_network()
     info = replace(network.info, origin={"source": "a toolkit", "licence": "BSD-3-Clause"})

@@ -74,9 +74,10 @@ def save_with_texts(
     nodes: list[onnx.NodeProto],
     inputs: list[onnx.ValueInfoProto],
     functions: Sequence[onnx.FunctionProto] = (),
+    output: onnx.ValueInfoProto = LOGITS,
 ) -> None:
     """Save a graph that says the same of itself as a real export."""
-    graph = helper.make_graph(nodes, "strange", inputs, [LOGITS])
+    graph = helper.make_graph(nodes, "strange", inputs, [output])
     imports = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
     model = helper.make_model(graph, opset_imports=imports, functions=functions)
     model.ir_version = 10
@@ -108,6 +109,27 @@ def test_a_strange_graph_is_one_line(
     with pytest.raises(CheckpointError, match=message) as caught:
         open_exported(path)(torch.zeros(1, 3, 64, 64, dtype=torch.uint8))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [np.str_, np.bool_, list])
+def test_an_output_that_is_no_array_of_numbers_is_one_line(
+    exported: dict[str, Path], tmp_path: Path, kind: type
+) -> None:
+    nodes = [constant("logits", np.zeros((1, 8, 4, 4)), kind)] if kind is not list else a_list()
+    output = {
+        np.str_: helper.make_tensor_value_info("logits", TensorProto.STRING, None),
+        np.bool_: helper.make_tensor_value_info("logits", TensorProto.BOOL, None),
+        list: helper.make_tensor_sequence_value_info("logits", TensorProto.FLOAT, None),
+    }[kind]
+    path = tmp_path / "strange.onnx"
+    save_with_texts(path, exported["onnx"], nodes, [IMAGE], output=output)
+    with pytest.raises(CheckpointError, match="no array of numbers"):
+        open_exported(path, trusted=True)(torch.zeros(1, 3, 64, 64, dtype=torch.uint8))
+
+
+def a_list() -> list[onnx.NodeProto]:
+    zeros = constant("zeros", np.zeros((1, 8, 4, 4)), np.float32)
+    return [zeros, helper.make_node("SequenceConstruct", ["zeros"], ["logits"])]
 
 
 def test_functions_that_expand_to_a_hundred_million_nodes_are_one_line(

@@ -9,6 +9,7 @@ a temporary file, or a file elsewhere.
 import atexit
 import io
 import json
+import os
 import resource
 import shutil
 import sys
@@ -26,6 +27,9 @@ import torch
 from PIL import Image
 from safetensors.torch import save as safetensors_bytes
 
+from reconet.data import open_dataset
+from reconet.data.formats import FORMATS
+from reconet.data.formats.convert import folder_options, keep
 from reconet.data.formats.draw import draw
 from reconet.data.formats.recognise import read_folder
 from reconet.data.images.read import ORIENTATION, read_image, read_mask, read_mat, read_upright
@@ -40,6 +44,7 @@ from reconet.models import compact
 from reconet.models.trained import TrainedNetwork, load_trained, save_compact, save_trained
 from reconet.models.weight_files import read_tensors
 from reconet.recipes.storage import dump_recipe, read_recipe
+from reconet.system.user_cache import ROOT_VARIABLE
 from tests.data.formats.exports import EXPORTS, Scene
 from tests.factories import tiny_network, tiny_recipe
 from tests.fuzz import graphs, hostile
@@ -151,12 +156,20 @@ def annotations(form: str, name: str) -> bytes:
 def in_folder(form: str, name: str) -> Callable[[Path], object]:
     """Make a reader of a folder from the name of its file of annotations."""
 
+    drawn = FORMATS[form].drawn
+    scenes = [SCENE] if drawn else [SCENE, SCENE._replace(name="b", split="val")]
+
     def reader(path: Path) -> object:
         root = path.parent / "mine"
-        EXPORTS[form](root, [SCENE], ("road", "roof", "tree"))
+        EXPORTS[form](root, scenes, ("road", "roof", "tree"))
         path.rename(next(root.rglob(name)))
-        images = read_folder(root, form).data.images
-        return [draw(one.labels) for one in images if not isinstance(one.labels, Path)]
+        data = read_folder(root, form).data
+        if drawn:
+            return [draw(one.labels) for one in data.images if not isinstance(one.labels, Path)]
+        os.environ[ROOT_VARIABLE] = str(path.parent / "cache")
+        keep(data, workers=0)
+        splits = [open_dataset("folder", s, root, folder_options(data)) for s in ("train", "val")]
+        return [split[number] for split in splits for number in range(len(split))]
 
     return reader
 
@@ -199,6 +212,13 @@ KINDS |= {
     "own cvat": own("cvat", "*.xml"),
     "own label studio": own("label-studio", "*.json"),
     "own label map": own("voc", "labelmap.txt"),
+    "own panoptic": own("coco-panoptic", "*.json"),
+    "own panoptic png": own("coco-panoptic", "panoptic_*/*.png"),
+    "own label studio png": own("label-studio-png", "task-*.png"),
+    "own index mask": own("index-masks", "masks/train/*.png"),
+    "own colour mask": own("colour-masks", "*_mask.png"),
+    "own voc mask": own("voc", "SegmentationClass/*.png"),
+    "own classes": own("index-masks", "classes.txt"),
 }
 cached = cache(lambda make: make())
 EXTREMES = [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 2**63 - 1, 2**64 - 1]

@@ -38,7 +38,7 @@ from tests.fuzz.graphs import use_strange_graph
 from tests.launch import TINY_NETWORK
 
 Rng = np.random.Generator
-FILES = (LOG, STARTS, LAST, LOCK, SHEET, REPORT, RECIPE, BEST)
+FILES = (LOG, STARTS, LAST, LOCK, SHEET, REPORT, RECIPE, BEST, "explain", "predictions")
 LONGEST = 20_000  # letters of a message
 OUTSIDE = "outside"  # a folder beside everything that is used: nothing may be written there
 
@@ -154,8 +154,17 @@ def use_strange_run(rng: Rng, folder: Path) -> None:
         ("show", str(run)),
         ("predict", str(run), str(image), "--device=cpu", "--precision=fp32"),
         ("share", str(run), f"--out={folder / 'shared'}"),
+        ("explain", str(run), str(image), "--ranks=1", "--device=cpu"),
+        ("evaluate", str(run), "--device=cpu"),
     )
     run_verb(*pick(rng, verbs))
+    check_shared(folder / "shared")
+
+
+def check_shared(folder: Path) -> None:
+    """Check that nothing from outside of the run is shared with others."""
+    for path in folder.rglob("*"):
+        assert path.is_dir() or b"private" not in path.read_bytes(), f"{path.name} is private"
 
 
 # -- recipes

@@ -12,7 +12,8 @@ from tests.fuzz.child import KINDS
 from tests.fuzz.hostile import HOSTILE_KINDS
 from tests.launch import ENVIRONMENT
 
-FAST, SLOW = 12, 700  # of each of 26 kinds
+FAST, SLOW = 12, 700  # of each of 33 kinds
+TIMEOUT = 1500  # seconds: only a hang takes so long, also on a busy machine
 PART = 120  # cases of a hostile kind in one process
 PARTS = {"run": 8, "hostile-recipe": 10, "names": 8, "graph": 8}
 
@@ -26,7 +27,7 @@ def fuzz(kinds: list[str], seed: int, count: int, first: int = 0) -> None:
         capture_output=True,
         text=True,
         errors="replace",  # C libraries quote the damaged bytes
-        timeout=280,
+        timeout=TIMEOUT,
         check=False,
     )
     assert done.returncode == 0, f"the reader itself died: {done.returncode} {done.stderr[-2000:]}"
@@ -44,12 +45,14 @@ def test_what_strangers_send_is_used_or_refused_in_one_line_and_leaves_nothing()
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(TIMEOUT)
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_damaged_files_are_read_or_refused_in_one_line(kind: str) -> None:
     fuzz([kind], seed=1, count=SLOW)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(TIMEOUT)
 @pytest.mark.parametrize(
     ("kind", "part"), [(kind, part) for kind in HOSTILE_KINDS for part in range(PARTS[kind])]
 )

@@ -7,7 +7,7 @@ import pytest
 
 from reconet import zoo
 from reconet.cli import main
-from reconet.errors import CheckpointError
+from reconet.errors import CheckpointError, OutputError
 from reconet.inference import FoundNetwork, Predictor, by_name, find_network, shipped_networks
 from reconet.inference.by_name import PRETRAINED, find_pretrained
 from reconet.models.trained import save_compact
@@ -53,6 +53,17 @@ def test_a_path_wins_over_a_name_and_a_note_says_so(kind: str, desk: Path) -> No
     assert progress.lines == [
         "tiny12 is a path here. It is used, and not the network of this name."
     ]
+
+
+def test_results_do_not_go_through_a_link_out_of_the_run(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", tiny_network())
+    (run / "predictions").symlink_to(tmp_path)
+    with pytest.raises(OutputError, match="leads out of its folder"):
+        find_network(run).home("predictions")
+    assert find_network(run).home("explain") == run / "explain"
+    (run / "explain").symlink_to("explain")
+    with pytest.raises(OutputError, match="leads to itself"):
+        find_network(run).home("explain")
 
 
 def test_a_folder_without_a_network_does_not_hide_the_name(desk: Path) -> None:

@@ -9,6 +9,7 @@ from reconet.data import DATASETS
 from reconet.errors import RecipeError
 from reconet.models.segmenter import build_model
 from reconet.recipes import RECIPES, find_recipe, write_recipe
+from reconet.recipes.schema import Augment
 
 
 @pytest.mark.parametrize("name", sorted(RECIPES))
@@ -75,6 +76,25 @@ def test_the_paper_recipes_carry_the_paper_settings(name: str) -> None:
     assert name.endswith(("r50", "r101", "r152", "finetune", "trainval", "test"))
     assert r.model.backbone.removeprefix("resnet") in name
     assert (r.model.weights, r.model.stem, r.model.context) == ("imagenet", "deep", "reconet")
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_only_folders_are_augmented_beyond_the_paper(name: str) -> None:
+    off = Augment()
+    augment = find_recipe(name).data.augment
+    if not name.startswith("folder/"):
+        assert augment == off
+        return
+    for field in ("brightness", "contrast", "saturation", "hue", "blur", "jpeg", "rotation"):
+        assert getattr(augment, field) != getattr(off, field)
+    assert not augment.turn  # photos have an up
+    assert not augment.flip_vertical
+
+
+def test_plain_transformers_get_whole_patches() -> None:
+    for name in (name for name in RECIPES if name.endswith("/frozen_dinov2_s")):
+        data = find_recipe(name).data
+        assert {side % 14 for side in (*data.crop, data.base_size)} == {0}
 
 
 @pytest.mark.parametrize("name", sorted(name for name in RECIPES if "/frozen" in name))

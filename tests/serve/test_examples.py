@@ -44,6 +44,8 @@ def test_a_run_on_own_images_offers_those_of_its_val_split(tmp_path: Path) -> No
         shown = decode(client.get(listed["examples"][1]["url"]).content)
         np.testing.assert_array_equal(shown, smooth_image(int(name)))
         assert client.get("/api/examples/5.png").status_code == 404
+        (tmp_path / f"data/images/{name}.png").unlink()
+        assert client.get(listed["examples"][1]["url"]).status_code == 404
     (tmp_path / "data").rename(tmp_path / "gone")
     assert "Generated scenes" in ExampleImages(load_trained(run).info, own=True).listed().about
 

@@ -5,7 +5,8 @@
 Three tasks take turns until the time is over. A tiny network is trained, killed at random moments,
 resumed, and compared with an undisturbed training to the bit. A folder is predicted in the same
 way. A server on 127.0.0.1 gets requests of many clients, most of which misbehave. At the end its
-memory, open files and temporary files are checked. The exit code is 1 if anything was wrong.
+memory and open files are checked, and that no temporary file and no process is left. The exit code
+is 1 if anything was wrong.
 """
 
 import argparse
@@ -14,8 +15,12 @@ import os
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
+
+from tests.launch import ENVIRONMENT
 from tests.serve.helpers import lively_run
 from tests.serve.launch import serving
 from tests.soak.clients import OPTIONS, Clients
@@ -26,15 +31,11 @@ from tests.soak.tally import Tally
 def soak(place: Path, minutes: float, seed: int) -> Tally:
     """Let the three tasks take turns for some minutes."""
     tally = Tally()
-    (place / "tmp").mkdir()
     run = lively_run(place / "served")
-    start = time.monotonic()
     jobs = Jobs(place, seed, tally)
-    before = os.environ.get("TMPDIR")
-    os.environ["TMPDIR"] = str(place / "tmp")  # of the server alone
     with tally.noting("server"), serving(run, *OPTIONS) as server:
-        restore("TMPDIR", before)
         clients = Clients(server, run, seed, tally)
+        start = time.monotonic()
         while time.monotonic() - start < 60 * minutes:
             for task in (jobs.train, jobs.predict, clients.burst):
                 with tally.noting(task.__name__):
@@ -42,20 +43,24 @@ def soak(place: Path, minutes: float, seed: int) -> Tally:
             tally.counts["rounds"] += 1
             note(tally, time.monotonic() - start)
         clients.finish()
-    restore("TMPDIR", before)
+        tally.figures["minutes"] = round((time.monotonic() - start) / 60, 1)
     jobs.close()
     # Files, because torch makes an empty folder of its own.
     left = sorted(path.name for path in (place / "tmp").rglob("*") if not path.is_dir())
-    tally.check(not left, f"the server left temporary files: {left}")
-    tally.figures["minutes"] = round((time.monotonic() - start) / 60, 1)
+    tally.check(not left, f"temporary files are left: {left}")
+    tally.check(not (ours := descendants()), f"processes are left: {ours}")
     return tally
 
 
-def restore(name: str, value: str | None) -> None:
-    if value is None:
-        os.environ.pop(name, None)
-    else:
-        os.environ[name] = value
+def descendants() -> list[str]:
+    """Return the commands of processes with our cache, also of those without a parent."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            same = process.environ().get("RECONET_CACHE") == os.environ["RECONET_CACHE"]
+            if same and process.pid != os.getpid():
+                found.append(" ".join(process.cmdline()))
+    return found
 
 
 def note(tally: Tally, seconds: float) -> None:
@@ -74,7 +79,10 @@ def main() -> int:
     if not 0 < options.minutes <= 24 * 60:
         parser.error("--minutes takes a number up to 1440")
     with tempfile.TemporaryDirectory(prefix="reconet-soak-") as folder:
-        os.environ["RECONET_CACHE"] = f"{folder}/cache"
+        Path(folder, "tmp").mkdir()
+        own = {"RECONET_CACHE": f"{folder}/cache", "TMPDIR": f"{folder}/tmp"}
+        os.environ.update(own)
+        ENVIRONMENT.update(own)
         tally = soak(Path(folder), options.minutes, options.seed)
     if options.json:
         values = {"counts": tally.counts, "figures": tally.figures, "problems": tally.problems}

@@ -54,6 +54,8 @@ class Jobs:
             twin = out / path.relative_to(self.masks)
             same = twin.is_file() and twin.read_bytes() == path.read_bytes()
             self.tally.check(same, f"prediction: {twin.name} is not as without a kill")
+        there, more = (len(list(folder.rglob("*"))) for folder in (self.masks, out))
+        self.tally.check(there == more, f"prediction: {more} files, and {there} without a kill")
         self._clean(out, "prediction")
 
     def _undisturbed(self, words: list[str]) -> float:

@@ -5,7 +5,13 @@ from typing import BinaryIO
 import pytest
 
 from reconet.errors import OutputError
-from reconet.system.files import append_text, readable_bytes, write_atomic, write_text
+from reconet.system.files import (
+    append_text,
+    readable_bytes,
+    staged_write,
+    write_atomic,
+    write_text,
+)
 
 
 def test_write_replaces_a_file_and_makes_its_folder(tmp_path: Path) -> None:
@@ -61,6 +67,12 @@ def test_a_link_out_of_its_folder_or_to_itself_is_not_followed(tmp_path: Path) -
     for name in ("dangling", "loop"):
         with pytest.raises(OutputError, match="it is a link"):
             append_text(folder / name, "x")
+        with pytest.raises(OutputError, match="it is a link"), staged_write(folder / name) as part:
+            part.write_text("x")
+    (folder / "within").symlink_to("file")
+    with staged_write(folder / "within") as part:
+        part.write_text("x")
+    assert (folder / "file").read_text() == "x"
     assert not outside.exists()
 
 

@@ -3,8 +3,10 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image as Pillow
 
 from reconet.models.trained import load_trained
 from reconet.recipes.storage import write_recipe
@@ -65,11 +67,16 @@ def test_a_network_is_made_from_a_run(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", tiny_network(tiny_recipe("data.options.val=2")), log=True)
     start = {"kind": "start", "step": 0, "processor": "a CPU", "torch": "2.13"}
     (run / STARTS).write_text(json.dumps(start) + "\n")
+    photo = tmp_path / "photo.png"
+    Pillow.fromarray(np.full((30, 40, 3), 120, np.uint8)).save(photo)
     card = make_pretrained(
         run,
         "tiny12",
         licence="apache-2.0",
         backbone="Random weights.",
+        command="reconet train scenes/tiny",
+        photos=[photo, photo],
+        credits="Photographs: nobody's.",
         progress=SILENT,
         folder=tmp_path / "pretrained",
     )
@@ -82,8 +89,12 @@ def test_a_network_is_made_from_a_run(tmp_path: Path) -> None:
         "## Known weaknesses",
         "Never interrupted.",
         "Random weights.",
+        "```\nreconet train scenes/tiny\n```",
+        "(tiny12.jpg)\n\nPhotographs: nobody's.",
         "stored as int8",
     ):
         assert wanted in text
     assert str(tmp_path) not in text
+    with Pillow.open(card.with_suffix(".jpg")) as strip:
+        assert strip.width > 4 * 40 * 260 / 30, "two photographs and their overlays, side by side"
     assert load_trained(tmp_path / "pretrained" / "tiny12.safetensors").info.step == 7

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from reconet.cli.bench.all import all_figures
 from reconet.cli.bench.data import data
 from reconet.cli.bench.evaluate import evaluate
 from reconet.cli.bench.model import model
@@ -14,6 +15,7 @@ BENCH_VERBS: dict[str, Callable[..., None]] = {
     "train": train,
     "evaluate": evaluate,
     "model": model,
+    "all": all_figures,
 }
 
 __all__ = ["BENCH_VERBS"]

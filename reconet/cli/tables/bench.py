@@ -1,6 +1,6 @@
 """Tables of `reconet bench`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
@@ -9,9 +9,11 @@ from reconet.bench.evaluate import EvaluateBench
 from reconet.bench.frozen import FrozenBench
 from reconet.bench.model import ModelBench
 from reconet.bench.modules import ModuleBench
+from reconet.bench.summary import Measured
 from reconet.bench.train import TrainBench
 from reconet.cli.tables.table import make_table
 from reconet.system.files import readable_bytes
+from reconet.system.readable import counted
 
 
 def module_table(title: str, results: Sequence[ModuleBench], remarks: Sequence[str]) -> Table:
@@ -144,6 +146,23 @@ def model_table(title: str, results: Sequence[ModelBench]) -> Table:
     table = make_table(title, ["network", "way", "images/s", "over eager", "same labels", ""], rows)
     for column in (table.columns[1], table.columns[5]):
         column.justify = "left"
+    return table
+
+
+def summary_table(runs: int, machine: Mapping[str, str], results: Sequence[Measured]) -> Table:
+    rows = [
+        [
+            r.what,
+            _or_dash(r.smallest, "{:.2f}x"),
+            " ".join(f"{ratio:.2f}" for ratio in r.ratios),
+            r.command,
+        ]
+        for r in results
+    ]
+    title = f"Every figure of speed, the smallest of {counted(runs, 'run')}"
+    table = make_table(title, ["what", "times as fast", "runs", "command"], rows)
+    table.columns[3].justify = "left"
+    table.caption = ", ".join(f"{name} {text}" for name, text in machine.items())
     return table
 
 

@@ -12,7 +12,8 @@ from reconet.system.readable import counted
 def score_tables(result: Evaluation) -> list[RenderableType]:
     """Return the IoU of each class, the scores, and the protocol that they depend on."""
     parts: list[RenderableType] = []
-    title = f"{result.dataset} {result.split}, {counted(result.images, 'image')}"
+    dataset = result.title or result.dataset
+    title = f"{dataset} {result.split}, {counted(result.images, 'image')}"
     if result.figures:
         classes = [[name, _percent(iou)] for name, iou in result.iou.items()]
         labels = score_labels()

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from reconet.cli.tables.table import make_table
 from reconet.inference import FolderResult
+from reconet.system.readable import counted
 
 KINDS = {"labels": "mask"}  # a file of labels is a mask
 
@@ -22,6 +23,10 @@ def prediction_tables(result: FolderResult, seconds: Mapping[str, float]) -> lis
     (first, *others) = result.images
     parts = _one_image(result, first) if "shares" in first and not others else _counts(result)
     times = [f"{name} {seconds[name]:.1f}" for name in ("start", "open", "segment")]
+    if result.prelabels is not None:
+        written = result.prelabels
+        what = f"{written.format}: {_short(written.folder)} ({counted(written.files, 'file')})"
+        parts.append(Text(what, style="bold"))
     return [
         *parts,
         Text(f"network: {result.network}, run as {result.how}"),

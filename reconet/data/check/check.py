@@ -65,6 +65,7 @@ def check_dataset(
     about_splits = [] if subset or splits else _find_about_splits(data, hints.options, opened)
     whole = CheckReport(
         dataset=report.dataset,
+        title=data.title,
         classes=report.classes,
         splits=report.splits,
         findings=(*opened.broken, *about_splits, *report.findings),
@@ -139,7 +140,8 @@ def check_splits(
 ) -> CheckReport:
     """Check splits of one dataset. With `subset` they may have fewer images than officially.
 
-    With 0 workers this process does the work. None means one worker for each core.
+    With 0 workers this process does the work. None means one worker for each core, or 0 if
+    there are few images.
     """
     facts = _gather(datasets, workers, progress)
     info = datasets[0].info
@@ -165,7 +167,9 @@ def _gather(
     datasets: Sequence[Dataset], workers: int | None, progress: Progress
 ) -> list[SampleFacts]:
     tasks = [(place, i) for place, dataset in enumerate(datasets) for i in range(len(dataset))]
-    workers = min(cpu_count() or 1, 1 + len(tasks) // 64) if workers is None else workers
+    if workers is None:  # to start one takes as long as to read some dozens of images
+        most = min(cpu_count() or 1, len(tasks) // 64)
+        workers = most if most > 1 else 0
     progress.start(len(tasks), "check")
     facts = []
     with closing(map_in_processes(partial(_gather_task, datasets), tasks, workers)) as results:

@@ -142,7 +142,9 @@ def _outside(facts: Samples, info: DatasetInfo, options: FolderOptions | None) -
         f"{ranges(list(range(len(info.classes))))}"
     )
     proposals = propose_for_numbers(values, illegal, options) if options is not None else ()
-    if set(illegal) == {len(info.classes)} and "label_map" not in {p.option for p in proposals}:
+    following = len(info.classes)
+    asked = set(illegal) == {following} and not values.is_stray(following)
+    if asked and "label_map" not in {p.option for p in proposals}:
         text += ". Is a class name missing? Or is 0 void, and 1 the first class"
     return _finding("label-outside", wrong, text, proposals)
 

@@ -136,6 +136,7 @@ class CheckReport:
     """The result of a check of some splits of one dataset."""
 
     dataset: str
+    title: str = ""  # of the dataset, for people
     classes: tuple[str, ...]
     splits: tuple[SplitReport, ...]
     findings: tuple[Finding, ...]
@@ -212,7 +213,7 @@ class CheckReport:
             )
             for one in self.splits
         ]
-        return Listing(self.dataset, columns, rows)
+        return Listing(self.title or self.dataset, columns, rows)
 
     def _class_listing(self) -> Listing:
         columns = ["class"]

@@ -1,4 +1,4 @@
-"""Unpack the brush strokes of Label Studio.
+"""Unpack the brush strokes of Label Studio, and pack them.
 
 The bytes are a stream of bits: 32 for the number of values, 5 for the bits of a value (less one),
 and four times 4 for the bits of a length (less one). Then there are blocks: a bit that tells
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from reconet.data.formats.draw import Patch
 
 CHANNELS = 4
+SIZES = (3, 4, 8, 16)  # bits of a length, as Label Studio packs
 
 
 class Brush(NamedTuple):
@@ -48,6 +49,25 @@ def unpack(packed: bytes, count: int) -> NDArray[np.uint8]:
         value_n[place:end] = bits.take(8) if repeated else bits.take_bytes(end - place)
         place = end
     return value_n
+
+
+def pack(inside_hw: NDArray[np.bool_]) -> bytes:
+    """Pack the pixels of a stroke, in runs of equal values."""
+    inside_n = inside_hw.ravel()
+    edges_n = np.flatnonzero(np.diff(inside_n)) + 1
+    bits = [f"{CHANNELS * len(inside_n):032b}{8 - 1:05b}", *(f"{n - 1:04b}" for n in SIZES)]
+    ends = [*edges_n.tolist(), len(inside_n)]
+    for start, end in zip([0, *ends], ends, strict=False):
+        value = f"{255 if inside_n[start] else 0:08b}"
+        left = CHANNELS * (end - start)
+        while left:
+            count = min(left, 1 << SIZES[-1])
+            size = next(n for n, most in enumerate(SIZES) if count <= 1 << most)
+            bits.append(f"1{size:02b}{count - 1:0{SIZES[size]}b}{value}")
+            left -= count
+    text = "".join(bits)
+    text += "0" * (-len(text) % 8)
+    return int(text, 2).to_bytes(len(text) // 8)
 
 
 class _Bits:

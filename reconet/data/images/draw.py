@@ -40,11 +40,11 @@ def colourise(label_hw: Label, palette: Sequence[Colour]) -> Image:
 def overlay(
     image_hwc: Image, label_hw: Label, palette: Sequence[Colour], alpha: float = 0.5
 ) -> Image:
-    """Tint an image by its labels. Void pixels stay as they are."""
+    """Tint an image by its labels. Void, and classes in black (background), stay as they are."""
     tint_hwc = colourise(label_hw, palette)
     mixed_hwc = cv2.addWeighted(image_hwc, 1 - alpha, tint_hwc, alpha, 0)
-    labelled_hw1 = (label_hw != IGNORE)[..., None]
-    return np.where(labelled_hw1, np.asarray(mixed_hwc, np.uint8), image_hwc)
+    tinted_hw1 = (label_hw != IGNORE)[..., None] & tint_hwc.any(2, keepdims=True)
+    return np.where(tinted_hw1, np.asarray(mixed_hwc, np.uint8), image_hwc)
 
 
 def fit(image_hwc: Image, width: int, height: int) -> Image:

@@ -33,7 +33,7 @@ from reconet.data.images.indexed_png import read_indexed_png
 from reconet.data.images.jpeg_header import END, jpeg_size
 from reconet.errors import DataError, MissingExtraError
 from reconet.system.readable import counted
-from reconet.system.reading import read_file
+from reconet.system.reading import check_file, read_file
 from reconet.types import Image, Label
 
 MAX_PIXELS = 178_956_970  # where Pillow stops too: half a gigabyte of RGB
@@ -175,6 +175,7 @@ def read_mat(path: Path, key: str) -> NDArray[Any]:
     except ImportError as error:
         raise MissingExtraError("data", f"reading {path}") from error
     try:
+        check_file(path, limit=MAX_BYTES)
         suspect = MAX_DEFLATE * path.stat().st_size > MAX_PIXELS  # looking first takes time
         shapes = [shape for name, shape, _ in whosmat(path) if name == key] if suspect else []
         if any(prod(shape) > MAX_PIXELS for shape in shapes):

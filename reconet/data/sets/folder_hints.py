@@ -27,7 +27,9 @@ def layout_hint(root: Path) -> str:
     if not options:
         return ""
     listed = ", ".join(f"{name}={value}" for name, value in options.items())
-    return f"It looks like another layout: set the options {listed}."
+    name, value = next(iter(options.items()))
+    how = f"by --set 'data.options.{name}={value}' and so on, or in a file such as mine.yaml"
+    return f"It looks like another layout: set the options {listed} ({how})."
 
 
 def _by_split(root: Path) -> dict[str, str]:

@@ -99,7 +99,8 @@ def open_loggers(
 def read_records(directory: Path) -> dict[str, str]:
     """Read the ids of a run's records by the names of their loggers."""
     try:
-        records = json.loads(read_text(directory / RECORDS, limit=SETTINGS_BYTES))
+        text = read_text(directory / RECORDS, limit=SETTINGS_BYTES, within=directory)
+        records = json.loads(text)
     except (OSError, ValueError, RecursionError):
         return {}
     known = records.items() if isinstance(records, dict) else ()

@@ -25,6 +25,7 @@ BACKENDS: dict[str, OpenFile] = {
     ".pt2": pt2_backend.open_pt2,
     ".xml": openvino_backend.open_openvino,
 }
+NUMBERS = "fiu"  # kinds of types: floats, integers and unsigned integers
 PROBED = (".onnx", ".xml")  # graphs that anybody may have written
 
 
@@ -48,6 +49,8 @@ class ExportedNetwork:
         except Exception as error:  # each backend raises errors of its own kind
             raise CheckpointError(f"{self.source} cannot be run: {first_line(error)}.") from error
         for one in outputs:
+            if not isinstance(one, np.ndarray) or one.dtype.kind not in NUMBERS:
+                raise CheckpointError(f"{self.source} gives an output that is no array of numbers.")
             if one.ndim < 3 or one.shape[0] != len(image_bchw) or 0 in one.shape:
                 raise CheckpointError(
                     f"{self.source} gives an output of shape {one.shape} for "

@@ -30,7 +30,7 @@ def open_onnx(source: Path, outputs: Sequence[str]) -> OpenedFile:
     def prepare() -> Run:
         settings = onnxruntime.SessionOptions()
         settings.intra_op_num_threads = torch.get_num_threads()
-        settings.log_severity_level = 3
+        settings.log_severity_level = 4  # what is wrong is in the exception, too
         with _one_line_errors(source):
             session = onnxruntime.InferenceSession(
                 data,

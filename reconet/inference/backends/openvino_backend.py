@@ -14,6 +14,7 @@ from reconet.errors import CheckpointError, MissingExtraError
 from reconet.inference.backends.export_info import KEY
 from reconet.inference.backends.interface import OpenedFile, Run
 from reconet.system.hardware import make_bf16_safe
+from reconet.system.reading import WEIGHTS_BYTES, check_file
 
 
 def open_openvino(source: Path, outputs: Sequence[str], *, precision: str = "f32") -> OpenedFile:
@@ -31,6 +32,8 @@ def open_openvino(source: Path, outputs: Sequence[str], *, precision: str = "f32
         raise CheckpointError(f"{source} has no {source.with_suffix('.bin').name} beside it.")
     core = openvino.Core()
     with _one_line_errors(source):
+        for path in (source, source.with_suffix(".bin")):
+            check_file(path, limit=WEIGHTS_BYTES)
         model = core.read_model(source)
         texts = read_texts(model)
 

@@ -12,10 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from reconet.errors import RecipeError
+from reconet.data.prelabels import PRELABELS
+from reconet.data.prelabels.prelabelled import PrelabelledImage
+from reconet.data.prelabels.write import Prelabels, write_prelabels
+from reconet.errors import RecipeError, pick
 from reconet.inference.by_name import FoundNetwork, find_in_processes
 from reconet.inference.fast import find_fast, has_fast_packages, is_export, open_choice
 from reconet.inference.folder.find import find_images
+from reconet.inference.folder.output_names import MASK
 from reconet.inference.folder.plan import (
     FolderPlan,
     PlannedImage,
@@ -49,6 +53,7 @@ class FolderResult:
     images: list[dict[str, Any]]  # source, status, and more
     untried: dict[str, int]  # other files in the folders: how many of each suffix
     seconds: dict[str, float]  # of the parts of the work
+    prelabels: Prelabels | None = None  # if they were asked for
 
     def having(self, status: str) -> list[dict[str, Any]]:
         """Return the images with a status: done, skipped or failed."""
@@ -57,12 +62,9 @@ class FolderResult:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         counts = {status: len(self.having(status)) for status in ("done", "skipped", "failed")}
-        return {
-            "format": 1,
-            "out": str(self.out),
-            **counts,
-            **{k: v for k, v in vars(self).items() if k != "out"},
-        }
+        values = {k: v for k, v in vars(self).items() if k not in ("out", "prelabels")}
+        written = {"prelabels": self.prelabels.as_dict()} if self.prelabels else {}
+        return {"format": 1, "out": str(self.out), **counts, **values, **written}
 
 
 def predict_folder(
@@ -72,6 +74,7 @@ def predict_folder(
     *,
     overlay: bool = True,
     probabilities: bool = False,
+    prelabels: str | None = None,
     change: Callable[[Recipe], Recipe] = lambda recipe: recipe,
     memory: int | None = None,
     device: str = "auto",
@@ -83,13 +86,16 @@ def predict_folder(
     """Predict all images that the arguments name, and write their files.
 
     `source` is a path or name of a network. The arguments are files, folders, globs, or @lists of
-    paths. `change` may change the recipe, and with it how images are shown. `memory` is the
-    budget for that in bytes. `fast` takes the fastest way that keeps the labels. With several
-    processes only the first one gets a result and reports progress.
+    paths. `prelabels` is a format of PRELABELS that the labels are written in too. `change` may
+    change the recipe, and with it how images are shown. `memory` is the budget for that in bytes.
+    `fast` takes the fastest way that keeps the labels. With several processes only the first one
+    gets a result and reports progress.
     """
     if fast and precision is not None:
         raise RecipeError("--fast chooses the precision by itself: leave out --precision.")
     began = time.perf_counter()
+    if prelabels is not None:
+        pick(PRELABELS, prelabels, "format of --as")
     wanted = WantedOutputs(overlay=overlay, probabilities=probabilities)
     with join_processes(device) as processes:
         found = find_images(arguments) if processes.is_first else None
@@ -116,11 +122,13 @@ def predict_folder(
         worker = FolderWorker(plan, predictor, wanted, processes.rank, progress)
         own = [result for chunk in chunks for result in worker.predict(chunk)]
         results = dict(result for part in processes.gather(own) for result in part)
-        if not processes.is_first:
+        if found is None:  # another process tells
             return None
-        untried = found.untried if found is not None else {}
         seconds = {"open": opened - began, "segment": time.perf_counter() - opened}
-        return _finish(plan, predictor, results, processes.size, untried, seconds)
+        result = _finish(plan, predictor, results, processes.size, found.untried, seconds)
+        if prelabels is None:
+            return result
+        return _with_prelabels(result, prelabels, found.root, predictor, progress)
 
 
 def default_out(network: FoundNetwork, fast: bool = False) -> Path:
@@ -197,3 +205,22 @@ def _finish(
         untried=untried,
         seconds=seconds,
     )
+
+
+def _with_prelabels(
+    result: FolderResult, format_name: str, root: Path, predictor: Predictor, progress: Progress
+) -> FolderResult:
+    """Write the masks of all images in another format too. Those that were there before count."""
+    images = [
+        PrelabelledImage(
+            name=Path(os.path.relpath(image["source"], root)).as_posix(),
+            path=Path(image["source"]),
+            stem=image["outputs"]["labels"].removesuffix(MASK),
+            mask=result.out / image["outputs"]["labels"],
+        )
+        for image in result.images
+        if "labels" in image.get("outputs", {})
+    ]
+    info = predictor.network.info
+    written = write_prelabels(format_name, result.out, images, info.classes, info.palette, progress)
+    return replace(result, prelabels=written)

@@ -4,6 +4,7 @@ base.py       the contract: Backbone
 resnet.py     ResNet with dilation
 hf.py         backbones of the package transformers, by hub id or folder: "hf:facebook/dinov2-small"
 families.py   what is special about each family of them
+windows.py    shifted windows of Swin, for exports
 config.py     read, check and bound the configuration that one is built from
 known.py      configurations and licences of some public ones
 
@@ -14,8 +15,21 @@ from collections.abc import Callable
 
 from reconet.errors import RecipeError, pick
 from reconet.models.backbone.base import PUBLIC, Backbone, PublicWeights, check_backbone
-from reconet.models.backbone.hf import check_hub_name, complete_hub_model, make_hub_backbone
-from reconet.models.backbone.resnet import RESNETS, Bottleneck, ResNet, Stem, StrideOn, make_resnet
+from reconet.models.backbone.hf import (
+    check_hub_name,
+    complete_hub_model,
+    find_hub_weights,
+    make_hub_backbone,
+)
+from reconet.models.backbone.resnet import (
+    RESNETS,
+    Bottleneck,
+    ResNet,
+    Stem,
+    StrideOn,
+    find_resnet_weights,
+    make_resnet,
+)
 from reconet.recipes.schema import Model
 
 __all__ = [
@@ -31,6 +45,7 @@ __all__ = [
     "check_backbone",
     "check_backbone_name",
     "complete_model",
+    "find_public_weights",
     "make_backbone",
 ]
 
@@ -66,6 +81,17 @@ def complete_model(settings: Model) -> Model:
     They then mean the same where these files are not.
     """
     return complete_hub_model(settings) if _table_name(settings) == HUB else settings
+
+
+def find_public_weights(settings: Model) -> None:
+    """Raise if the public weights cannot be had, before a network is built.
+
+    Those of a user's own backbone are known only when it is built.
+    """
+    if _table_name(settings) == HUB:
+        find_hub_weights(settings)
+    elif settings.backbone in RESNETS:
+        find_resnet_weights(settings)
 
 
 def _table_name(settings: Model) -> str:

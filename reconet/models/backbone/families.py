@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from reconet.models.backbone.windows import look_up_windows
+
 Resize = Callable[[Tensor, tuple[int, int]], Tensor]
 
 
@@ -22,7 +24,6 @@ class Family:
     title: str
     dilate: Callable[[nn.Module, int], None] | None = None  # to an output stride
     adapt: Callable[[nn.Module], None] | None = None  # so that images of any size can be traced
-    not_exported: str = ""
 
 
 class DensePatches(nn.Conv2d):
@@ -132,8 +133,6 @@ def _cubic_matrix(length: int, count: int, like: Tensor) -> Tensor:
     return weight_kn / weight_kn.sum(dim=1, keepdim=True)
 
 
-# Measured: more than a minute of computing for eight tiny blocks, without an end.
-WINDOWS = "torch.export does not get through its shifted windows for images of any size"
 FAMILIES: dict[str, Family] = {
     "convnext": Family(title="ConvNeXt", dilate=dilate_convnext),
     "convnextv2": Family(title="ConvNeXt V2", dilate=dilate_convnext),
@@ -143,6 +142,6 @@ FAMILIES: dict[str, Family] = {
     ),
     "dinov3_convnext": Family(title="DINOv3 ConvNeXt", dilate=dilate_convnext),
     "dinov3_vit": Family(title="DINOv3"),
-    "swin": Family(title="Swin", not_exported=WINDOWS),
-    "swinv2": Family(title="Swin V2", not_exported=WINDOWS),
+    "swin": Family(title="Swin", adapt=look_up_windows),
+    "swinv2": Family(title="Swin V2", adapt=look_up_windows),
 }

@@ -67,7 +67,6 @@ class HubBackbone(Backbone):
         self.source = settings.backbone.removeprefix(HUB_PREFIX)
         self.settings: dict[str, Any] = dict(settings.backbone_config)
         self.family = FAMILIES.get(str(self.settings[FAMILY]), Family(title=""))
-        self.not_exported = self.family.not_exported
         self.dense = settings.output_stride if self.family.dilate else None
         self.input_mean = tuple(self.settings.get(NORMALISATION["mean"], MEAN))
         self.input_std = tuple(self.settings.get(NORMALISATION["std"], STD))
@@ -169,15 +168,17 @@ class HubBackbone(Backbone):
                 raise RecipeError(f"{self.name} cannot be a backbone here: {reason}.") from error
 
     def _choose_levels(self) -> list[int]:
-        stages = len(make_config(self.settings, self.source).stage_names) - 1
+        names = make_config(self.settings, self.source).stage_names
+        first = int(names[0] == "stem")  # nearly all families have it
+        stages = len(names) - first
         if stages == 4:
-            return [1, 2, 3, 4]
-        strides = self._run_on_meta(list(range(1, stages + 1))).strides
+            return list(range(first, first + 4))
+        strides = self._run_on_meta(list(range(first, len(names)))).strides
         if len(set(strides)) == 1:  # a plain transformer: at every quarter of its depth
-            levels = [max(1, round(stages * part / 4)) for part in range(1, 5)]
+            levels = [first + max(1, round(stages * part / 4)) - 1 for part in range(1, 5)]
         else:
             ends = [i for i in range(stages) if i + 1 == stages or strides[i] != strides[i + 1]]
-            levels = [end + 1 for end in ends[-4:]]
+            levels = [end + first for end in ends[-4:]]
         if len(set(levels)) != 4:
             raise RecipeError(f"{self.name} has fewer than four stages, and c1 to c4 need four.")
         return levels
@@ -266,6 +267,11 @@ def check_hub_name(settings: Model) -> None:
             f"model.backbone={settings.backbone}: after hf: stands a hub id such as "
             "facebook/dinov2-small, or a folder such as ./dinov2."
         )
+
+
+def find_hub_weights(settings: Model) -> None:
+    """Raise if the weights of the folder or hub id cannot be had."""
+    _weights_folder(settings.backbone.removeprefix(HUB_PREFIX))
 
 
 def block_depths(names: Iterable[str]) -> dict[str, int]:

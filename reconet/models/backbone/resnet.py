@@ -6,6 +6,7 @@ checkpoints load unchanged.
 """
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from torch import Tensor, nn
@@ -180,14 +181,7 @@ class ResNet(Backbone):
 
     def public_weights(self) -> PublicWeights:
         """Read the weights that were trained on ImageNet."""
-        if (self.name, self.stem) not in IMAGENET:
-            raise CheckpointError(
-                f"there are no ImageNet weights for {self.name} with a {self.stem} stem; "
-                f"set model.stem={'plain' if self.stem == 'deep' else 'deep'}, or name a file."
-            )
-        hub_id = IMAGENET[self.name, self.stem]
-        path = download(hub_id, "model.safetensors", instead=WEIGHT_FILE_INSTEAD)
-        return PublicWeights(read_tensors(path))
+        return PublicWeights(read_tensors(_public_file(self.name, self.stem)))
 
     def licence(self, weights: str | None) -> str:
         """Name the licence of the weights trained on ImageNet."""
@@ -203,6 +197,20 @@ def make_resnet(settings: Model) -> ResNet:
         output_stride=settings.output_stride,
         width=settings.width,
     )
+
+
+def find_resnet_weights(settings: Model) -> None:
+    """Raise if the weights trained on ImageNet cannot be had."""
+    _public_file(settings.backbone, settings.stem)
+
+
+def _public_file(name: str, stem: str) -> Path:
+    if (name, stem) not in IMAGENET:
+        raise CheckpointError(
+            f"there are no ImageNet weights for {name} with a {stem} stem; "
+            f"set model.stem={'plain' if stem == 'deep' else 'deep'}, or name a file."
+        )
+    return download(IMAGENET[name, stem], "model.safetensors", instead=WEIGHT_FILE_INSTEAD)
 
 
 def _stage(

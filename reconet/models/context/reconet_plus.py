@@ -104,8 +104,11 @@ class FragmentReconstruction(LowRankCore):
         gather_brw, place_brw = self._masks(self.column_masks, x_bchw.mean(2))
         plane_brn = (gather_brh.unsqueeze(3) * gather_brw.unsqueeze(2)).flatten(2)
         seen_brc = plane_brn @ x_bchw.flatten(2).transpose(1, 2)
-        fragment_brc = torch.relu(self.mix(seen_brc) + self.bias_rc)
-        return Factors(self.weight_r, fragment_brc, place_brh, place_brw)
+        return Factors(self.weight_r, self.say(seen_brc), place_brh, place_brw)
+
+    def say(self, seen_brc: Tensor) -> Tensor:
+        """Return the fragments: what each rank says about what it has seen."""
+        return torch.relu(self.mix(seen_brc) + self.bias_rc)
 
     def gather_masks(self, x_bchw: Tensor) -> GatherMasks:
         gather_brh, _ = self._masks(self.row_masks, x_bchw.mean(3))

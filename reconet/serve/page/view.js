@@ -15,7 +15,8 @@ export const state = {
   original: null, // class and probability of each pixel, as predicted
   baseline: null, // the same with all ranks at one scale: what changes are counted from
   current: null, // the same with the ranks that are on
-  hidden: new Set(), // classes that are not drawn
+  // Classes that are not drawn: at first those in black, which is the colour of background.
+  hidden: new Set(model.classes.flatMap(({ colour }, k) => (colour.some(Boolean) ? [] : [k]))),
   ranks: [], off: new Set(), // ranks, strongest first; numbers of those switched off
   position: null, // of the pixel whose class is shown: [x, y]
 };

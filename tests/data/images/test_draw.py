@@ -15,20 +15,21 @@ def test_colourise_gives_each_label_its_colour_and_the_rest_the_void_one() -> No
         assert tuple(image_hwc[y, x]) == (VOID_COLOUR if label == IGNORE else PALETTE[label])
 
 
-def test_overlay_mixes_by_alpha_and_leaves_what_is_not_labelled() -> None:
+def test_overlay_mixes_by_alpha_and_leaves_void_and_black_classes() -> None:
     image_hwc = np.full((2, 3, 3), 100, np.uint8)
     mixed_hwc = overlay(image_hwc, LABEL_HW, PALETTE, alpha=0.25)
     assert tuple(mixed_hwc[0, 1]) == (125, 75, 75)  # 0.75 * 100 + 0.25 * (200, 0, 0)
-    assert tuple(mixed_hwc[1, 2]) == (100, 100, 100)
+    assert tuple(mixed_hwc[1, 2]) == (100, 100, 100), "void"
+    assert tuple(mixed_hwc[0, 0]) == (100, 100, 100), "background, which is black"
     assert (image_hwc == 100).all()
 
 
 def test_overlay_of_alpha_0_and_1_are_the_image_and_the_colours() -> None:
     image_hwc = np.random.default_rng(0).integers(0, 256, (2, 3, 3), dtype=np.uint8)
     assert np.array_equal(overlay(image_hwc, LABEL_HW, PALETTE, alpha=0), image_hwc)
-    labelled_hw = LABEL_HW != IGNORE
+    tinted_hw = (LABEL_HW != IGNORE) & (LABEL_HW != 0)
     full_hwc = overlay(image_hwc, LABEL_HW, PALETTE, alpha=1)
-    assert np.array_equal(full_hwc[labelled_hw], colourise(LABEL_HW, PALETTE)[labelled_hw])
+    assert np.array_equal(full_hwc[tinted_hw], colourise(LABEL_HW, PALETTE)[tinted_hw])
 
 
 def test_fit_keeps_the_proportions_and_one_pixel_at_least() -> None:

@@ -15,7 +15,10 @@ from tests.data.sets.helpers import opened
             ("train/images/a.jpg", "train/masks/a.png"),
             'images="{split}/images", masks="{split}/masks"',
         ),
-        (("JPEGImages/a.jpg", "SegmentationClass/a.png"), "masks=SegmentationClass."),
+        (
+            ("JPEGImages/a.jpg", "SegmentationClass/a.png"),
+            "masks=SegmentationClass (by --set 'data.options.images=JPEGImages' and so on",
+        ),
         (
             (
                 "JPEGImages/a.jpg",

@@ -6,20 +6,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
+from reconet.cli import main
 from reconet.engine import run_training
 from reconet.evaluation import evaluate
 from reconet.export import export
+from reconet.export.int8 import Int8
 from reconet.export.share import write_shared_folder
 from reconet.inference.backends import LABELS, open_exported
+from reconet.models.backbone.known import KNOWN
 from reconet.models.trained import load_trained
 from reconet.recipes import apply_overrides, find_recipe
 from reconet.system.user_cache import ROOT_VARIABLE
 from tests.data.trees import FOLDER_CLASSES
 from tests.data.trees import write_folder as write_images
 from tests.export.helpers import random_image
-from tests.factories import tiny_recipe
-from tests.models.backbone.tiny import write_folder
+from tests.factories import tiny_network, tiny_recipe, write_run
+from tests.models.backbone.tiny import config_of, write_folder
 
 pytest.importorskip("transformers")
 FROZEN = (
@@ -79,3 +83,59 @@ def test_exports_predict_the_same_labels(tmp_path: Path, family: str, format: st
         image_bchw = random_image(1, 3, *size)
         labels_bhw = model(image_bchw).main_bkhw.argmax(1).numpy()
         assert np.mean(opened(image_bchw)[0].numpy() == labels_bhw) > 0.999
+
+
+def hub_run(directory: Path, family: str, name: str, *settings: str) -> Path:
+    """Write the run of a network on a small backbone that is said to be a public one."""
+    config = json.dumps(config_of(family))
+    backbone = (f"model.backbone=hf:{name}", f"model.backbone_config={config}")
+    recipe = tiny_recipe(*backbone, "model.weights=pretrained", "model.aux=false", *settings)
+    return write_run(directory, tiny_network(recipe, decided=True))
+
+
+@pytest.mark.parametrize(
+    ("family", "name"),
+    [
+        ("convnextv2", "facebook/convnextv2-tiny-1k-224"),
+        ("dinov3_vit", "facebook/dinov3-vits16-pretrain-lvd1689m"),
+    ],
+)
+def test_the_card_names_the_licence_of_public_weights(
+    tmp_path: Path, family: str, name: str
+) -> None:
+    run = hub_run(tmp_path / "run", family, name, "model.context=fcn")
+    card = (write_shared_folder(run, tmp_path / "shared") / "README.md").read_text()
+    assert f"Backbone ({name}, pretrained weights): {KNOWN[name].licence}." in card
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["convnext", "dinov2", "swin"])
+def test_verbs_take_a_network_on_such_a_backbone(
+    tmp_path: Path, family: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = hub_run(tmp_path / "run", family, f"tiny/{family}")
+    image_hwc = random_image(3, 50, 70).permute(1, 2, 0).numpy()
+    Image.fromarray(image_hwc).save(tmp_path / "a.png")
+    image = str(tmp_path / "a.png")
+    out = str(tmp_path / "out")
+    assert main(["predict", str(run), image, "--out", out, "--device=cpu", "--precision=fp32"]) == 0
+    assert main(["explain", str(run), image, "--device=cpu"]) == 0
+    capsys.readouterr()
+    way = ["--way", "bf16", "--rounds", "1", "--size", "64", "--json"]
+    assert main(["bench", "model", str(run), *way]) == 0
+    assert json.loads(capsys.readouterr().out)
+    label_hw = np.asarray(Image.open(next(Path(out).rglob("a.png"))))
+    assert label_hw.shape == (50, 70)
+    assert len(np.unique(label_hw)) > 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("family", ["convnext", "dinov2"])
+def test_int8_of_such_a_backbone_keeps_most_labels(tmp_path: Path, family: str) -> None:
+    run = hub_run(tmp_path / "run", family, f"tiny/{family}", "model.context=fcn")
+    done = export(run, format="openvino", int8=Int8(images=8, score_on=2, max_loss=100))
+    image_bchw = random_image(1, 3, 65, 97)
+    labels_bhw = load_trained(run).model(image_bchw).main_bkhw.argmax(1).numpy()
+    got_bhw = open_exported(done.path, (LABELS,))(image_bchw)[0].numpy()
+    assert np.mean(got_bhw == labels_bhw) > 0.9

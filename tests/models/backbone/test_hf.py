@@ -12,7 +12,8 @@ from torch import Tensor
 
 from reconet.cli import main
 from reconet.errors import CheckpointError, MissingExtraError, RecipeError
-from reconet.models.backbone import ResNet, check_backbone_name, complete_model
+from reconet.models import hub
+from reconet.models.backbone import BACKBONES, ResNet, check_backbone_name, complete_model
 from reconet.models.backbone import config as config_file
 from reconet.models.backbone.hf import HubBackbone, block_depths
 from reconet.models.backbone.known import KNOWN
@@ -107,6 +108,14 @@ class TestWithTransformers:
             for own, other in zip(ours(image_bchw), theirs(image_bchw), strict=True):
                 torch.testing.assert_close(own, other, atol=1e-5, rtol=1e-5)
 
+    def test_a_family_without_a_stem_gives_its_four_stages(self) -> None:
+        sizes = {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1]}
+        config = {"model_type": "pvt_v2", "num_attention_heads": [1, 2, 4, 4], **sizes}
+        net = HubBackbone(Model(backbone="hf:a/b", backbone_config=config)).eval()
+        assert (net.channels, net.strides) == ([8, 16, 24, 32], [4, 8, 16, 32])
+        for x_bchw, spec in zip(net(torch.rand(1, 3, 65, 97)), net.stages((65, 97)), strict=True):
+            assert x_bchw.shape == (1, spec.channels, spec.height, spec.width)
+
     def test_a_network_file_needs_neither_folder_nor_hub(self, tmp_path: Path) -> None:
         folder = write_folder(tmp_path / "secret" / "small", "dinov2")
         recipe = tiny_recipe(f"model.backbone=hf:{folder}", "model.context=fcn")
@@ -179,6 +188,22 @@ class TestWithTransformers:
         (tmp_path / "config.json").write_text("[")
         with pytest.raises(CheckpointError, match="cannot read"):
             complete_model(Model(backbone=f"hf:{tmp_path}"))
+
+    def test_weights_that_cannot_be_had_are_named_before_a_network_is_built(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # To build it takes seconds.
+        def build(settings: Model) -> HubBackbone:
+            raise AssertionError("it was built")
+
+        monkeypatch.setattr(hub, "hub_answers", lambda: False)
+        for name in ("hf:facebook/dinov2-small", "resnet50"):
+            monkeypatch.setitem(BACKBONES, name.partition(":")[0], build)
+            with pytest.raises(CheckpointError, match=r"cannot get '.*' from the hub") as raised:
+                create_model("fcn", num_classes=3, backbone=name, weights="imagenet")
+            assert "\n" not in str(raised.value)
+            with pytest.raises(CheckpointError, match=r"no weight file \./nowhere"):
+                create_model("fcn", num_classes=3, backbone=name, weights="./nowhere")
 
     def test_another_backbone_forgets_the_configuration(self) -> None:
         recipe = tiny_recipe(*hub_recipe_settings("dinov2"), "model.backbone=resnet18")
