@@ -109,7 +109,7 @@ class TestWithTransformers:
                 torch.testing.assert_close(own, other, atol=1e-5, rtol=1e-5)
 
     def test_a_family_without_a_stem_gives_its_four_stages(self) -> None:
-        sizes = {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1]}
+        sizes: dict[str, Any] = {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1]}
         config = {"model_type": "pvt_v2", "num_attention_heads": [1, 2, 4, 4], **sizes}
         net = HubBackbone(Model(backbone="hf:a/b", backbone_config=config)).eval()
         assert (net.channels, net.strides) == ([8, 16, 24, 32], [4, 8, 16, 32])
