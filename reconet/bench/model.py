@@ -28,7 +28,7 @@ from reconet.export.int8 import quantise
 from reconet.export.sample_images import SampleImages, batch_of, load_samples
 from reconet.inference.backends import LABELS, open_exported
 from reconet.inference.backends.openvino_backend import open_openvino
-from reconet.inference.network import choose_precision, make_forward, make_network
+from reconet.inference.network import make_forward, make_network
 from reconet.inference.windows import Forward
 from reconet.models.context import CONTEXTS
 from reconet.models.layers import resize
@@ -161,7 +161,7 @@ def eager(model: Segmenter) -> Labeller:
 
 def default(trained: TrainedNetwork) -> Labeller:
     """Run a network as Predictor does."""
-    return label_coarse(choose_precision(make_network(trained, CPU), CPU).forward)
+    return label_coarse(make_network(trained, CPU).forward)
 
 
 def label_coarse(forward: Forward) -> Labeller:
