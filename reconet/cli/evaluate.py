@@ -1,5 +1,6 @@
 """reconet evaluate."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +24,7 @@ from reconet.cli.arguments import (
     eval_settings,
 )
 from reconet.cli.output import print_result, show_progress
+from reconet.errors import RecipeError
 
 if TYPE_CHECKING:
     from reconet.inference import Predictor
@@ -103,6 +105,8 @@ def _open_fast(
     from reconet.inference import Predictor, Protocol, find_network
     from reconet.recipes import apply_overrides
 
+    if int(os.environ.get("WORLD_SIZE", "1") or 1) > 1:
+        raise RecipeError("--fast is for one process: leave out torchrun, or --fast.")
     path = find_network(source, progress=progress).path
     predictor = Predictor.from_run(path, device=device, fast=True, progress=progress)
     recipe = apply_overrides(predictor.network.info.recipe, settings)

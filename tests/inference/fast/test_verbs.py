@@ -96,3 +96,13 @@ def test_a_server_runs_fast(run: Path, jobs: Jobs) -> None:
     server = open_server(run, port=0, device="cpu", fast=True, progress=recorder)
     server.listener.close()
     assert recorder.lines == [f"{ONE_LINE}; kept in {run / FAST}"]
+
+
+def test_several_processes_do_not_evaluate_fast(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert main(["evaluate", str(run), "--fast"]) == 2
+    assert capsys.readouterr().err == (
+        "reconet evaluate: --fast is for one process: leave out torchrun, or --fast.\n"
+    )
