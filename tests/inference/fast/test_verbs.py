@@ -104,5 +104,5 @@ def test_several_processes_do_not_evaluate_fast(
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert main(["evaluate", str(run), "--fast"]) == 2
     assert capsys.readouterr().err == (
-        "reconet evaluate: --fast is for one process: leave out torchrun, or --fast.\n"
+        "reconet: --fast is for one process: leave out torchrun, or --fast.\n"
     )
