@@ -1,7 +1,7 @@
 """Make a network of the package from a run: its compact file, and its model card.
 
-python -m tools.make_pretrained RUN NAME --licence ID --backbone TEXT --command TEXT
-    --photos FILE... --credits TEXT [--root DIR]
+python -m tools.make_pretrained RUN NAME --licence ID --backbone TEXT --data TEXT
+    --command TEXT --photos FILE... --credits TEXT [--root DIR]
 
 Writes reconet/pretrained/NAME.safetensors, NAME.md, and NAME.jpg with the photographs and what the
 network sees in them. Scores the run and the compact file on the validation split, so the dataset
@@ -55,6 +55,7 @@ def make_pretrained(
     *,
     licence: str,
     backbone: str,
+    data: str,
     command: str,
     photos: Sequence[Path],
     credits: str,
@@ -92,8 +93,9 @@ def make_pretrained(
             *weakness_section(single, trained.info.recipe),
             *training_section(read_stages(run)),
             f"These commands repeat it:\n\n```\n{command}\n```",
-            "## Backbone",
+            "## Backbone and data",
             backbone,
+            data,
         ],
     )
     write_text(folder / f"{name}.md", card)
@@ -281,6 +283,7 @@ def main() -> None:
     parser.add_argument(
         "--backbone", required=True, help="one sentence: where its weights come from, their terms"
     )
+    parser.add_argument("--data", required=True, help="what the images of this training were like")
     parser.add_argument("--command", required=True, help="the commands that train it")
     parser.add_argument("--photos", type=Path, nargs="+", required=True, help="for the picture")
     parser.add_argument("--credits", required=True, help="who made the photographs, their terms")
@@ -292,6 +295,7 @@ def main() -> None:
             given.name,
             licence=given.licence,
             backbone=given.backbone,
+            data=given.data,
             command=given.command,
             photos=given.photos,
             credits=given.credits,
