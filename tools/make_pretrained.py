@@ -1,7 +1,7 @@
 """Make a network of the package from a run: its compact file, and its model card.
 
 python -m tools.make_pretrained RUN NAME --licence ID --backbone TEXT --data TEXT
-    --command TEXT --photos FILE... --credits TEXT [--root DIR]
+    --command TEXT --photos FILE... --credits TEXT [--root DIR] [--set eval.scales=[1.25]]
 
 Writes reconet/pretrained/NAME.safetensors, NAME.md, and NAME.jpg with the photographs and what the
 network sees in them. Scores the run and the compact file on the validation split, so the dataset
@@ -61,17 +61,20 @@ def make_pretrained(
     credits: str,
     progress: Progress,
     root: Path | None = None,
+    settings: Sequence[str] = (),
     folder: Path = PRETRAINED,
 ) -> Path:
-    """Write the compact file and the card of a network, and return the path of the card."""
+    """Write the compact file and the card of a network, and return the path of the card.
+
+    `settings` change how it shows images to itself, if that is not as in its training.
+    """
     trained = load_trained(run)
-    trained = replace(
-        trained, info=replace(trained.info, recipe=without_paths(trained.info.recipe))
-    )
+    recipe = apply_overrides(without_paths(trained.info.recipe), settings)
+    trained = replace(trained, info=replace(trained.info, recipe=recipe))
     weights = folder / f"{name}.safetensors"
     save_compact(weights, trained)
     scored = {
-        ("single scale", "fp32"): _evaluate(run, (), root, progress),
+        ("single scale", "fp32"): _evaluate(run, settings, root, progress),
         ("single scale", "this file"): _evaluate(weights, (), root, progress),
         ("multi-scale, mirrored", "this file"): _evaluate(weights, MULTI_SCALE, root, progress),
     }
@@ -288,6 +291,9 @@ def main() -> None:
     parser.add_argument("--photos", type=Path, nargs="+", required=True, help="for the picture")
     parser.add_argument("--credits", required=True, help="who made the photographs, their terms")
     parser.add_argument("--root", type=Path, help="directory of the dataset")
+    parser.add_argument(
+        "--set", action="append", default=[], dest="settings", help="how it shows images to itself"
+    )
     given = parser.parse_args()
     with show_progress("score") as progress:
         card = make_pretrained(
@@ -300,6 +306,7 @@ def main() -> None:
             photos=given.photos,
             credits=given.credits,
             root=given.root,
+            settings=given.settings,
             progress=progress,
         )
     print(card)
