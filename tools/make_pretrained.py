@@ -223,10 +223,15 @@ def _describe(stage: Stage) -> str:
     resumed = [line["step"] for line in stage.starts if line["step"] > 0]
     hours = training_hours(stage.log, recipe.train.batch)
     frozen = "The backbone was frozen. " if recipe.model.frozen else ""
+    extended = "".join(
+        f"Planned with {line['steps_before']} steps, and made longer at step {line['step']}. "
+        for line in stage.log
+        if line["kind"] == "extended"
+    )
     return (
         f"{last} steps of {recipe.train.batch} images of {recipe.data.name} "
         f"{recipe.data.train_split}, crops of {recipe.data.crop[0]} x {recipe.data.crop[1]}, "
-        f"learning rate {recipe.optim.lr:g}. {frozen}"
+        f"learning rate {recipe.optim.lr:g}. {frozen}{extended}"
         f"The steps took {hours:.1f} hours, without validations and restarts. "
         f"Machine: {'; '.join(machines) or 'not recorded'}. "
         + (

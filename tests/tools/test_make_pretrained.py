@@ -42,12 +42,14 @@ def test_hours_follow_from_the_speed_of_each_line() -> None:
 def test_interruptions_and_the_curve_are_told() -> None:
     log = [
         {"kind": "train", "step": 50, "loss": 2.0, "images_per_second": 1.0},
+        {"kind": "extended", "step": 70, "steps_before": 70, "steps": 6000},
         *({"kind": "val", "step": 100 * n, "miou": n / 100} for n in range(1, 61)),
     ]
     machine = {"kind": "start", "processor": "a CPU", "torch": "2.13"}
     starts = [machine | {"step": step} for step in (0, 70, 90)]
     text = "\n".join(training_section([Stage(recipe=tiny_recipe(), log=log, starts=starts)]))
     assert "Interrupted 2 times and resumed at steps 70, 90." in text
+    assert "Planned with 70 steps, and made longer at step 70." in text
     assert "Machine: a CPU, torch 2.13." in text
     assert "| 6000 | 2.000 | 60.00 |" in text, "the last validation is always there"
     assert text.count("\n| ") <= 27
