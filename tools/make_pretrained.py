@@ -32,6 +32,7 @@ from reconet.recipes.storage import read_recipe, without_paths
 from reconet.study.variants import MULTI_SCALE
 from reconet.system.files import readable_bytes, write_atomic, write_text
 from reconet.system.progress import Progress
+from reconet.system.readable import counted
 from reconet.system.run_files import RECIPE
 from reconet.types import Image
 
@@ -232,10 +233,10 @@ def _describe(stage: Stage) -> str:
         f"{last} steps of {recipe.train.batch} images of {recipe.data.name} "
         f"{recipe.data.train_split}, crops of {recipe.data.crop[0]} x {recipe.data.crop[1]}, "
         f"learning rate {recipe.optim.lr:g}. {frozen}{extended}"
-        f"The steps took {hours:.1f} hours, without validations and restarts. "
+        f"The steps took {60 * hours:.0f} minutes, without validations and restarts. "
         f"Machine: {'; '.join(machines) or 'not recorded'}. "
         + (
-            f"Interrupted {len(resumed)} times and resumed at steps {_join(resumed)}."
+            f"Interrupted {counted(len(resumed), 'time')}, resumed at {_join(resumed)}."
             if resumed
             else "Never interrupted."
         )

@@ -48,7 +48,7 @@ def test_interruptions_and_the_curve_are_told() -> None:
     machine = {"kind": "start", "processor": "a CPU", "torch": "2.13"}
     starts = [machine | {"step": step} for step in (0, 70, 90)]
     text = "\n".join(training_section([Stage(recipe=tiny_recipe(), log=log, starts=starts)]))
-    assert "Interrupted 2 times and resumed at steps 70, 90." in text
+    assert "Interrupted 2 times, resumed at 70, 90." in text
     assert "Planned with 70 steps, and made longer at step 70." in text
     assert "Machine: a CPU, torch 2.13." in text
     assert "| 6000 | 2.000 | 60.00 |" in text, "the last validation is always there"
