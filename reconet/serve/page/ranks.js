@@ -36,7 +36,7 @@ function showRanks(change = null) {
   $("kept").value = ranks.length - off.size;
   $("kept-shown").textContent = `${ranks.length - off.size} of ${ranks.length} on`;
   $("one-shown").textContent = `rank ${one.rank}`;
-  $("one-about").textContent = `${percent(one.share)} of A * X in this image, λ = ${one.weight.toPrecision(3)}`;
+  $("one-about").textContent = `${percent(one.share)} of the context in this image, λ = ${one.weight.toPrecision(3)}`;
   $("toggle").textContent = off.has(one.rank) ? "Switch it on" : "Switch it off";
   $("changed").textContent = change ? describeChange(change) : "All ranks are on.";
 }
