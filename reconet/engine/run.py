@@ -123,7 +123,6 @@ class TrainingRun:
         check_views(recipe)
         check_loss(recipe.loss)
         torch.manual_seed(recipe.train.seed)
-        torch.use_deterministic_algorithms(recipe.train.deterministic, warn_only=True)
         num_classes = len(self.train_set.info.classes)
         self.state = make_state(
             recipe, num_classes, processes, fresh=not opened.resume, fit=self._fit_trunk

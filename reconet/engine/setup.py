@@ -19,7 +19,7 @@ from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.trained import put_weights
 from reconet.recipes.schema import Loss, Recipe
 from reconet.system.distributed import Processes
-from reconet.system.hardware import make_bf16_safe
+from reconet.system.hardware import make_bf16_safe, set_deterministic
 
 
 def total_steps(recipe: Recipe, images: int) -> int:
@@ -46,6 +46,7 @@ def make_state(
     Pretrained weights are loaded only if `fresh`: a checkpoint would replace them anyway. `fit`
     prepares layers that depend on the data, unless the weights come from another run.
     """
+    set_deterministic(recipe.train.deterministic)
     start = recipe.train.init_from
     model = build_model(recipe, num_classes, pretrained=fresh and start is None)
     if fresh and start is not None:

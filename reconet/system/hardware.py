@@ -106,3 +106,10 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.machine())
+
+
+def set_deterministic(wanted: bool) -> None:
+    """Compute the same bits on every run, or as fast as possible."""
+    # Only if it changes something: the call imports torch's compiler, which takes a second.
+    if wanted != torch.are_deterministic_algorithms_enabled():
+        torch.use_deterministic_algorithms(wanted, warn_only=True)

@@ -1,6 +1,8 @@
 """What the CPU can do."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -26,3 +28,13 @@ def test_bf16_is_trusted_only_after_another_process_survived_it(
     monkeypatch.setattr(hardware, "_works", works)
     assert hardware.bf16_works.__wrapped__() is expected
     assert hardware.ISA_VARIABLE not in os.environ
+
+
+def test_determinism_costs_nothing_unless_it_is_asked_for() -> None:
+    code = (
+        "import sys, torch; from reconet.system.hardware import set_deterministic as s; s(False); "
+        "assert 'torch._inductor' not in sys.modules; s(True); "
+        "assert torch.are_deterministic_algorithms_enabled(); s(False); "
+        "assert not torch.are_deterministic_algorithms_enabled()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
