@@ -30,9 +30,7 @@ from reconet.engine.run_directory import (
 from reconet.engine.setup import (
     augmentation,
     check_labels,
-    check_loss,
-    check_precision,
-    check_views,
+    check_start,
     make_state,
     total_steps,
 )
@@ -93,6 +91,7 @@ def run_training(
     with join_processes(device) as processes, ExitStack() as stack:
         keep_freed_memory()
         recipe = complete_backbone(complete_recipe(recipe))
+        check_start(recipe, processes, resume=resume)
         directory = Path(processes.broadcast(str(directory)))
         processes.run_on_first(lambda: stack.enter_context(lock_directory(directory)))
         opened = processes.run_on_first(lambda: open_run(directory, recipe, resume=resume))
@@ -119,9 +118,6 @@ class TrainingRun:
         check_labels(self.train_set, self.val_set)
         self.seen_in_training = share_images(self.train_set, self.val_set)
         self.steps = total_steps(recipe, len(self.train_set))
-        check_precision(recipe, processes)
-        check_views(recipe)
-        check_loss(recipe.loss)
         torch.manual_seed(recipe.train.seed)
         num_classes = len(self.train_set.info.classes)
         self.state = make_state(

@@ -17,6 +17,7 @@ from reconet.models.loss_terms import PIXEL_TERMS, REGION_TERMS
 from reconet.models.losses import term_weights
 from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.trained import put_weights
+from reconet.models.weights import find_weights
 from reconet.recipes.schema import Loss, Recipe
 from reconet.system.distributed import Processes
 from reconet.system.hardware import make_bf16_safe, set_deterministic
@@ -63,6 +64,15 @@ def make_state(
     scaler = torch.amp.GradScaler(processes.device.type, enabled=recipe.train.precision == "fp16")
     optimizer = make_optimizer(model, recipe.optim)
     return State(model=model, optimizer=optimizer, scaler=scaler, ema=ema)
+
+
+def check_start(recipe: Recipe, processes: Processes, *, resume: bool) -> None:
+    """Refuse what cannot be trained here, before anything is written or read for long."""
+    check_precision(recipe, processes)
+    check_views(recipe)
+    check_loss(recipe.loss)
+    if not resume and recipe.train.init_from is None:
+        processes.run_on_first(lambda: find_weights(recipe.model))
 
 
 def check_labels(*splits: Dataset) -> None:

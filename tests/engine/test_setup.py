@@ -1,9 +1,12 @@
 """What a training needs, from its recipe."""
 
+from pathlib import Path
+
 import pytest
 
+from reconet.engine.run import run_training
 from reconet.engine.setup import total_steps
-from reconet.errors import RecipeError
+from reconet.errors import CheckpointError, RecipeError
 from tests.engine.steps import recipe
 
 
@@ -12,3 +15,12 @@ def test_steps_are_those_of_the_epochs_or_as_they_are_given() -> None:
     assert total_steps(recipe("train.steps=5"), 11) == 5
     with pytest.raises(RecipeError, match="needs at least as many images"):
         total_steps(recipe("train.batch=12"), 11)
+
+
+def test_weights_that_cannot_be_had_stop_a_training_before_it_writes_or_reads(
+    tmp_path: Path,
+) -> None:
+    wanted = recipe(f"model.weights={tmp_path / 'none.safetensors'}", "data.root=/nowhere")
+    with pytest.raises(CheckpointError, match="no weight file"):
+        run_training(wanted, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
