@@ -9,7 +9,7 @@ CALLS = {"open", "read_text", "read_bytes", "write_bytes", "write_text", "fromfi
 CALLS |= {"copyfile", "copy2", "copytree", "imread", "imwrite", "savefig", "tofile"}
 # Functions of libraries that take a path. Their modules ask one of the doors before.
 READERS = {"load_file", "safe_open", "loadmat", "whosmat", "read_model", "VideoCapture", "ZipFile"}
-READERS |= {"save_file", "VideoWriter"}
+READERS |= {"save_file", "VideoWriter", "torch.load", "torch.save"}
 ASKS = ("check_file(", "staged_write(")
 # Calls that need no door, and why.
 ALLOWED = {
@@ -43,7 +43,8 @@ def opening_calls(path: Path) -> list[int]:
             continue
         if isinstance(function, ast.Name) and function.id in readers | {"open"}:
             lines.append(node.lineno)
-        if isinstance(function, ast.Attribute) and function.attr in CALLS | readers:
+        names = {ast.unparse(function), getattr(function, "attr", "")}
+        if isinstance(function, ast.Attribute) and names & (CALLS | readers):
             owner = ast.unparse(function.value)
             is_foreign = owner in FOREIGN or owner.startswith("validation_request(")
             if function.attr != "open" or not is_foreign:
