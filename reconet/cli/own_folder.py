@@ -92,8 +92,13 @@ def _end(folder: Path, directory: Path, device: str) -> None:
     print_line(f"recipe: {directory / 'recipe.json'} (edit a copy, and train it)")
     run = shlex.quote(str(directory))
     print_line("next:")
-    print_line(f"  reconet predict {run} NEW-IMAGES/ --out labelled   # label new images")
-    print_line(f"  reconet evaluate {run}                             # scores of each class")
-    print_line(f"  reconet suggest {run} NEW-IMAGES/                  # which to label next")
-    print_line(f"  reconet suggest {run}                              # masks that may be wrong")
-    print_line(f"  reconet export {run} --format onnx                 # use it elsewhere")
+    commands = {
+        f"reconet predict {run} NEW-IMAGES/ --out labelled": "label new images",
+        f"reconet evaluate {run}": "scores of each class",
+        f"reconet suggest {run} NEW-IMAGES/": "which to label next",
+        f"reconet suggest {run}": "masks that may be wrong",
+        f"reconet export {run} --format onnx": "use it elsewhere",
+    }
+    width = max(map(len, commands))
+    for command, use in commands.items():
+        print_line(f"  {command.ljust(width)}   # {use}")
