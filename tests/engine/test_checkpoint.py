@@ -7,10 +7,11 @@ import torch
 
 from reconet.engine.checkpoint import LogState, load_last, run_weights, save_last
 from reconet.engine.setup import make_state
-from reconet.errors import CheckpointError
+from reconet.errors import CheckpointError, RecipeError
 from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import build_model
 from reconet.models.trained import TrainedNetwork, load_trained, put_weights, save_trained
+from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
 from tests.engine.steps import ALONE, CLASSES, recipe, run, state_of
 
@@ -116,3 +117,13 @@ def test_init_from_refuses_a_network_of_another_size(tmp_path: Path) -> None:
     other = build_model(recipe("model.rank=9"), CLASSES)
     with pytest.raises(CheckpointError, match="holds another network"):
         put_weights(other, run_weights(source), source, other_classes=True)
+
+
+def test_init_from_refuses_a_network_that_strides_elsewhere(tmp_path: Path) -> None:
+    """Its tensors have the same shapes, so nothing else would notice."""
+    source = save_network(tmp_path, recipe("model.backbone=resnet50", "model.stride_on=1x1"))
+    other = recipe("model.backbone=resnet50", f"train.init_from={source}")
+    with pytest.raises(RecipeError, match=r"set model\.stride_on=1x1"):
+        make_state(other, CLASSES, ALONE, fresh=True)
+    same = apply_overrides(other, ["model.stride_on=1x1"])
+    assert "tensors" in make_state(same, CLASSES, ALONE, fresh=True).model.weights_from
