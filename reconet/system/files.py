@@ -45,14 +45,17 @@ def _follow(path: Path) -> Path:
 
 
 def _resolve(path: Path) -> Path:
-    """Follow all links, or raise an error if they lead in a circle."""
+    """Follow all links, or raise an error if they lead in a circle or to a missing folder."""
     try:
         target = path.resolve()
-        if not target.is_symlink():
-            return target
-    except RuntimeError:  # before Python 3.13
-        pass
-    raise OutputError(f"cannot write {path}: it is a link that leads to itself.")
+        if target.is_symlink():
+            raise RuntimeError  # as Python does before 3.13
+    except RuntimeError:
+        raise OutputError(f"cannot write {path}: it is a link that leads to itself.") from None
+    links = [place for place in (path, *path.parents) if place.is_symlink()]
+    if any(not place.exists() and not place.resolve().parent.is_dir() for place in links):
+        raise OutputError(f"cannot write {path}: a link leads to a folder that does not exist.")
+    return target
 
 
 def check_stays(path: Path, folder: Path, option: str = "--out") -> Path:

@@ -76,6 +76,14 @@ def test_a_link_out_of_its_folder_or_to_itself_is_not_followed(tmp_path: Path) -
     assert not outside.exists()
 
 
+@pytest.mark.parametrize("place", ["link", "link/file", "link/more/file"])
+def test_a_link_to_a_folder_that_does_not_exist_makes_none(tmp_path: Path, place: str) -> None:
+    (tmp_path / "link").symlink_to("a/" * 1000)  # pathlib would make them by as many calls
+    with pytest.raises(OutputError, match="a folder that does not exist"):
+        write_atomic(tmp_path / place, lambda file: file.write(b"x"))
+    assert [path.name for path in tmp_path.iterdir()] == ["link"]
+
+
 def test_text_is_appended_to_ordinary_files_only(tmp_path: Path) -> None:
     path, pipe = tmp_path / "log", tmp_path / "pipe"
     append_text(path, "one ä\n")
