@@ -17,11 +17,14 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "studies.md"
 PLACE = re.compile(r"(<!-- study (\S+) -->\n)(.*?)(<!-- end -->)", re.S)
 NOT_YET = "not run yet: "
-# The options that write the directories study-NAME, study-NAME-quick and study-NAME-voc.
+# The options that write the directories study-NAME, study-NAME-quick and study-NAME-dev.
+FROZEN = " --recipe voc12/frozen_r50 --set data.root=/data/voc --set data.train_split=devtrain"
+FROZEN += " --set data.val_split=dev --set data.project_split=trainaug --set train.steps=800"
+FROZEN += " --set train.eval_every=800 --set train.precision=bf16"
 OPTIONS = {
     "": "",
     "quick": " --quick",
-    "voc": " --recipe voc12/reconet_r50 --set data.root=/data/voc --seeds 3 --out {directory}",
+    "dev": FROZEN + " --seeds 0-4 --out {directory}",
 }
 
 

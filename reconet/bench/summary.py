@@ -18,6 +18,7 @@ from reconet.system.progress import SILENT, Progress
 MODULE = "reconet bench module --context reconet"
 DATA = "reconet bench data"
 MODEL = "reconet bench model --rounds 3"
+PRETRAINED = 'reconet bench model voc12 --way "OpenVINO int8" --rounds 3'
 EVALUATE = "reconet bench evaluate --backbone resnet50 --crop 256 --classes 21 --rounds 1"
 FROZEN = "reconet bench train --frozen --steps 5"
 R50 = "ResNet-50, 512 x 512"
@@ -84,9 +85,7 @@ FIGURES = (
     Figure(what="data pipeline against Pillow, 1 worker", command=DATA, read=_pipeline(1)),
     Figure(what="data pipeline against Pillow, 2 workers", command=DATA, read=_pipeline(2)),
     *(
-        Figure(
-            what=f"{name} against eager fp32, ResNet-50, 512 x 512", command=MODEL, read=_way(way)
-        )
+        Figure(what=f"{name} against eager fp32, {R50}", command=MODEL, read=_way(way))
         for name, way in (
             ("`Predictor`", "Predictor's default"),
             ("bf16", "bf16"),
@@ -95,6 +94,11 @@ FIGURES = (
             ("OpenVINO", "OpenVINO fp32"),
             ("OpenVINO int8", "OpenVINO int8"),
         )
+    ),
+    Figure(
+        what="`voc12` with OpenVINO int8 against eager fp32, 512 x 512",
+        command=PRETRAINED,
+        read=_way("OpenVINO int8"),
     ),
     Figure(
         what="multi-scale evaluation against a plain loop, ResNet-50, 21 classes",
