@@ -83,7 +83,7 @@ def evaluate(
     from reconet.recipes import apply_overrides
 
     with show_progress("evaluate") as progress:
-        opened = _open_fast(network, settings, device, progress) if fast else None
+        opened = _open_fast(network, settings, split, root, device, progress) if fast else None
         result = evaluation.evaluate(
             opened[0] if opened else network,
             data=opened[1] if opened else None,
@@ -99,16 +99,32 @@ def evaluate(
 
 
 def _open_fast(
-    source: str, settings: list[str], device: str, progress: "Progress"
+    source: str,
+    settings: list[str],
+    split: str | None,
+    root: Path | None,
+    device: str,
+    progress: "Progress",
 ) -> "tuple[Predictor, Data]":
     """Open a network the fastest way that keeps its labels, with the data that it is scored on."""
+    from reconet.data import open_split
     from reconet.inference import Predictor, Protocol, find_network
+    from reconet.inference.fast import is_export, open_fast
+    from reconet.models.trained import find_weights, read_info
     from reconet.recipes import apply_overrides
+    from reconet.system.distributed import pick_device
 
     if int(os.environ.get("WORLD_SIZE", "1") or 1) > 1:
         raise RecipeError("--fast is for one process: leave out torchrun, or --fast.")
     path = find_network(source, progress=progress).path
-    predictor = Predictor.from_run(path, device=device, fast=True, progress=progress)
-    recipe = apply_overrides(predictor.network.info.recipe, settings)
-    predictor.protocol = Protocol.of(recipe.eval, recipe.data)
-    return predictor, recipe.data
+    if is_export(path):  # it runs as it is
+        predictor = Predictor.from_run(path, device=device, fast=True, progress=progress)
+        recipe = apply_overrides(predictor.network.info.recipe, settings)
+        predictor.protocol = Protocol.of(recipe.eval, recipe.data)
+        return predictor, recipe.data
+    recipe = apply_overrides(read_info(find_weights(path)).recipe, settings)
+    data = recipe.data if root is None else recipe.data.model_copy(update={"root": root})
+    open_split(data, split or data.val_split)  # a wrong folder is told before minutes have passed
+    network = open_fast(path, pick_device(device), data=data, progress=progress)
+    protocol = Protocol.of(recipe.eval, recipe.data)
+    return Predictor(network, protocol=protocol, device=device), data

@@ -29,6 +29,7 @@ from reconet.inference.network import make_network
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import Forward, predict_labels
 from reconet.models.trained import TrainedNetwork, load_trained
+from reconet.recipes.schema import Data
 from reconet.system.hardware import make_bf16_safe
 from reconet.system.own_code import import_own
 from reconet.system.progress import SILENT, Progress
@@ -49,6 +50,7 @@ class Job(BaseModel):
     device: str = "cpu"
     threads: int = 1
     images: tuple[Path, ...] = ()
+    data: Data | None = None  # of the validation images, if not those of the recipe
     imports: tuple[str, ...] = ()
     machine: str
     folders: tuple[Path, ...]
@@ -83,7 +85,7 @@ def choose_fastest(job: Job, progress: Progress = SILENT) -> FastChoice:
     trained = load_trained(job.source)
     if hash_weights(job.source) != job.weights:  # a training goes on
         raise CheckpointError("the weights changed while they were read; try again.")
-    images = find_probe_images(trained.info, job.images)
+    images = find_probe_images(trained.info, job.images, job.data)
     with staged_folder(job.folders[0]) as folder:
         search = Search(trained, torch.device(job.device), images, folder, progress)
         best, text = search.run(can_compile=is_in_cache(job.folders[-1]))

@@ -13,10 +13,11 @@ from reconet.data.images.read import read_image
 from reconet.data.scenes.dataset import LONGEST_SIDE
 from reconet.errors import DataError
 from reconet.models.network_info import NetworkInfo
+from reconet.recipes.schema import Data
 from reconet.system.readable import counted
 from reconet.types import Image, Label
 
-CALIBRATED, COMPARED = 24, 8  # images
+MOST = 64  # images: half of them to calibrate by, half to compare on
 MOST_PIXELS = 2**22  # of an image at hand
 
 
@@ -46,27 +47,28 @@ class ProbeImages:
         return f"{counted(len(self.compared) - self.stretched, 'image')} {self.origin}"
 
 
-def find_probe_images(info: NetworkInfo, paths: Sequence[Path]) -> ProbeImages:
+def find_probe_images(
+    info: NetworkInfo, paths: Sequence[Path], data: Data | None = None
+) -> ProbeImages:
     """Take the validation images of the network, else the images at hand, else generated ones."""
-    dataset = _own_dataset(info)
+    dataset = _open_val(data or info.recipe.data)
     if dataset is not None:
         labelled = has_labels(dataset) and dataset.info.classes == info.classes
-        samples = [dataset[i] for i in evenly_spaced(len(dataset), CALIBRATED + COMPARED)]
+        samples = [dataset[i] for i in evenly_spaced(len(dataset), MOST)]
         images = [
             ProbeImage(image_hwc=one.image_hwc, label_hw=one.label_hw if labelled else None)
             for one in samples
         ]
         return _divide(images, f"of {dataset.info.name} {dataset.split}")
-    chosen = [paths[i] for i in evenly_spaced(len(paths), CALIBRATED + COMPARED)]
+    chosen = [paths[i] for i in evenly_spaced(len(paths), MOST)]
     images = [image for path in chosen for image in _read(path)]
     if images:
         return _divide(images, "at hand")
     return _generated(info)
 
 
-def _own_dataset(info: NetworkInfo) -> Dataset | None:
+def _open_val(data: Data) -> Dataset | None:
     """Open the validation images of a network, if they are on this machine."""
-    data = info.recipe.data
     if data.name not in DATASETS:
         return None
     try:
@@ -90,9 +92,9 @@ def _read(path: Path) -> list[ProbeImage]:
 
 
 def _divide(images: Sequence[ProbeImage], origin: str) -> ProbeImages:
-    """Compare on every fourth image and calibrate by the others. Too few serve for both."""
-    compared = list(images[::4])
-    others = [one for number, one in enumerate(images) if number % 4] or compared
+    """Compare on every other image and calibrate by the rest. A single one serves for both."""
+    compared = list(images[::2])
+    others = images[1::2] or compared
     return ProbeImages(
         origin=origin,
         calibrated=[one.image_hwc for one in others],

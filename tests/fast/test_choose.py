@@ -161,11 +161,11 @@ def test_images_at_hand_serve_where_the_dataset_is_not_here(
     paths[0].write_text("no image")
     images = find_probe_images(info, paths)
     assert images.origin == "at hand"
-    assert len(images.calibrated) == 3
-    assert len(images) == 3  # two of the five, and one of them stretched
-    assert images.description == "2 images at hand"
-    shown = [one.image_hwc.tobytes() for one in images.compared[:2]]
+    assert len(images.calibrated) == 2
+    assert len(images) == 4  # three of the five, and one of them stretched
+    assert images.description == "3 images at hand"
+    shown = [one.image_hwc.tobytes() for one in images.compared[:3]]
     assert not any(image.tobytes() in shown for image in images.calibrated)
-    assert images.compared[2].image_hwc.shape != images.compared[0].image_hwc.shape
-    assert images.compared[2].image_hwc.dtype == np.uint8
+    assert images.compared[3].image_hwc.shape != images.compared[0].image_hwc.shape
+    assert images.compared[3].image_hwc.dtype == np.uint8
     assert find_probe_images(info, paths[:1]).is_generated

@@ -29,6 +29,7 @@ from reconet.inference.fast.choice import (
     read_choice,
 )
 from reconet.models.trained import find_weights
+from reconet.recipes.schema import Data
 from reconet.system.files import open_own
 from reconet.system.own_code import imported_sources
 from reconet.system.progress import NOTES, Progress
@@ -39,23 +40,32 @@ COPIES = 4  # of the weights: room for all files that are tried
 
 
 def find_fast(
-    source: Path, device: torch.device, images: Sequence[Path] = (), progress: Progress = NOTES
+    source: Path,
+    device: torch.device,
+    images: Sequence[Path] = (),
+    progress: Progress = NOTES,
+    *,
+    data: Data | None = None,
 ) -> FoundChoice:
-    """Find the choice that is kept for a network, or measure and keep one."""
+    """Find the choice that is kept for a network, or measure and keep one.
+
+    `data` says where the validation images of the network are, if not where its recipe says.
+    """
+    needs_images = data is not None or len(images) >= LEAST_IMAGES
     machine = describe_machine(device)
     if is_export(source):
         text = f"{source.name} is an export already, and runs as it is"
         return FoundChoice(choice=FastChoice(way="eager", text=text, machine=machine))
     weights = find_weights(source)
     folders = choice_folders(source, machine)
-    found, damage = _read_first(folders, images)
+    found, damage = _read_first(folders, needs_images)
     if found is not None:
         return found
     try:
         writable = _writable(folders, COPIES * weights.stat().st_size + SPARE_BYTES)
         with _lock(writable[0].parent):  # two processes measure once
-            found, _ = _read_first(folders, images)
-            found = found or _measure(source, device, images, writable, machine, progress)
+            found, _ = _read_first(folders, needs_images)
+            found = found or _measure(source, device, images, data, writable, machine, progress)
     except ReconetError as error:
         text = f"eager fp32, since nothing else could be tried: {str(error).rstrip('.')}"
         return FoundChoice(choice=FastChoice(way="eager", text=text, machine=machine))
@@ -65,7 +75,7 @@ def find_fast(
     return replace(found, choice=found.choice.model_copy(update={"text": text}))
 
 
-def _read_first(folders: Sequence[Path], images: Sequence[Path]) -> tuple[FoundChoice | None, str]:
+def _read_first(folders: Sequence[Path], needs_images: bool) -> tuple[FoundChoice | None, str]:
     """Return the first choice that will do, and what is wrong with those that are damaged."""
     damage = ""
     for folder in folders:
@@ -74,7 +84,7 @@ def _read_first(folders: Sequence[Path], images: Sequence[Path]) -> tuple[FoundC
         except CheckpointError as error:
             damage = str(error)
             continue
-        if found and (found.choice.had_images or len(images) < LEAST_IMAGES):
+        if found and (found.choice.had_images or not needs_images):
             return found, ""
     return None, damage
 
@@ -94,6 +104,7 @@ def _measure(
     source: Path,
     device: torch.device,
     images: Sequence[Path],
+    data: Data | None,
     folders: Sequence[Path],
     machine: str,
     progress: Progress,
@@ -105,6 +116,7 @@ def _measure(
         "device": str(device),
         "threads": torch.get_num_threads(),
         "images": [str(image.absolute()) for image in _some(images)],
+        "data": None if data is None else data.model_dump(mode="json"),
         "imports": imported_sources(),
         "machine": machine,
         "folders": [str(folder) for folder in folders],

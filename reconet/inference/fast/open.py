@@ -15,6 +15,7 @@ from reconet.inference.fast.find import find_fast
 from reconet.inference.network import Network, make_exported_network, open_network
 from reconet.inference.windows import Forward
 from reconet.models.trained import find_weights, read_info
+from reconet.recipes.schema import Data
 from reconet.system.progress import NOTES, Progress
 
 
@@ -23,14 +24,17 @@ def open_fast(
     device: torch.device,
     *,
     images: Sequence[Path] = (),
+    data: Data | None = None,
     progress: Progress = NOTES,
 ) -> Network:
     """Open a network the fastest way that keeps its labels, and note which it is.
 
     The first call for a network measures, which takes minutes. `images` are files to compare and
-    calibrate by if the dataset of the network is not on this machine.
+    calibrate by if the dataset of the network is not on this machine. `data` says where it is, if
+    not where the recipe says.
     """
-    return open_choice(find_fast(source, device, images, progress), source, device, progress)
+    found = find_fast(source, device, images, progress, data=data)
+    return open_choice(found, source, device, progress)
 
 
 def open_choice(

@@ -51,7 +51,7 @@ def jobs(exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> lis
             text="ONNX Runtime fp32, 2.00 times as fast",
             machine=job["machine"],
             smallest=17,
-            had_images=bool(job["images"]),
+            had_images=bool(job["images"] or job["data"]),
         )
         keep(choice, staged / "onnx.onnx", Path(job["folders"][0]))
 

@@ -20,7 +20,7 @@ from reconet.inference.fast import find as find_module
 from reconet.models.trained import load_trained, save_trained
 from reconet.system.run_files import BEST
 from reconet.system.user_cache import FAST, cache_root
-from tests.factories import ProgressRecorder, smooth_image
+from tests.factories import ProgressRecorder, smooth_image, tiny_recipe
 
 CPU = torch.device("cpu")
 Jobs = list[dict[str, Any]]  # what the measurements were asked for
@@ -156,6 +156,14 @@ def test_without_images_it_is_measured_again_once_there_are_some(
     find_fast(run, CPU)
     assert len(jobs) == 2
     assert len(jobs[1]["images"]) == 64
+
+
+def test_a_dataset_that_is_elsewhere_is_measured_on(run: Path, jobs: Jobs, tmp_path: Path) -> None:
+    find_fast(run, CPU)
+    moved = tiny_recipe().data.model_copy(update={"root": tmp_path})
+    find_fast(run, CPU, data=moved)
+    find_fast(run, CPU, data=moved)
+    assert [job["data"] and job["data"]["root"] for job in jobs] == [None, str(tmp_path)]
 
 
 def test_an_export_runs_as_it_is(exported: Path) -> None:
