@@ -13,6 +13,7 @@ from reconet.bench.summary import (
     FROZEN,
     MODEL,
     MODULE,
+    PRETRAINED,
     BenchError,
     run_command,
 )
@@ -35,6 +36,7 @@ PRINTED: dict[str, Any] = {
             {"way": "bf16", "over_eager": None},
         ]
     },
+    PRETRAINED: {"ways": [{"way": "OpenVINO int8", "over_eager": 4.0}]},
     EVALUATE: {"networks": [{"speedup": 1.5}]},
     FROZEN: {"over_full": 70.0},
 }

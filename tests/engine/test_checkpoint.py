@@ -120,7 +120,7 @@ def test_init_from_refuses_a_network_of_another_size(tmp_path: Path) -> None:
 
 
 def test_init_from_refuses_a_network_that_strides_elsewhere(tmp_path: Path) -> None:
-    """Its tensors have the same shapes, so nothing else would notice."""
+    # Its tensors have the same shapes, so nothing else would notice.
     source = save_network(tmp_path, recipe("model.backbone=resnet50", "model.stride_on=1x1"))
     other = recipe("model.backbone=resnet50", f"train.init_from={source}")
     with pytest.raises(RecipeError, match=r"set model\.stride_on=1x1"):
