@@ -120,8 +120,8 @@ def draw_differences(result: StudyResult) -> Figure | None:
 
 
 def draw_training(result: StudyResult) -> Figure | None:
-    """Draw score and liveness over training, as means over seeds."""
-    rows = [row for row in result.rows if any(trial.trajectory for trial in row.trials)]
+    """Draw score and liveness over training, as means over seeds. One validation is no curve."""
+    rows = [row for row in result.rows if any(len(trial.trajectory) > 1 for trial in row.trials)]
     if not rows:
         return None
     panels = [("miou", "mIoU %"), *(p for p in PANELS if any(_curve(r, p[0]) for r in rows))]
