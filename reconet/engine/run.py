@@ -90,8 +90,9 @@ def run_training(
     resume = resume or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
     with join_processes(device) as processes, ExitStack() as stack:
         keep_freed_memory()
-        recipe = complete_backbone(complete_recipe(recipe))
+        recipe = complete_recipe(recipe)
         check_start(recipe, processes, resume=resume)
+        recipe = complete_backbone(recipe)
         directory = Path(processes.broadcast(str(directory)))
         processes.run_on_first(lambda: stack.enter_context(lock_directory(directory)))
         opened = processes.run_on_first(lambda: open_run(directory, recipe, resume=resume))
