@@ -117,14 +117,13 @@ def _open_fast(
     if int(os.environ.get("WORLD_SIZE", "1") or 1) > 1:
         raise RecipeError("--fast is for one process: leave out torchrun, or --fast.")
     path = find_network(source, progress=progress).path
-    if is_export(path):  # it runs as it is
-        predictor = Predictor.from_run(path, device=device, fast=True, progress=progress)
-        recipe = apply_overrides(predictor.network.info.recipe, settings)
-        predictor.protocol = Protocol.of(recipe.eval, recipe.data)
-        return predictor, recipe.data
-    recipe = apply_overrides(read_info(find_weights(path)).recipe, settings)
+    where = pick_device(device)
+    network = open_fast(path, where, progress=progress) if is_export(path) else None
+    info = network.info if network else read_info(find_weights(path))
+    recipe = apply_overrides(info.recipe, settings)
     data = recipe.data if root is None else recipe.data.model_copy(update={"root": root})
-    open_split(data, split or data.val_split)  # a wrong folder is told before minutes have passed
-    network = open_fast(path, pick_device(device), data=data, progress=progress)
+    if network is None:
+        open_split(data, split or data.val_split)  # a wrong folder is told before minutes pass
+        network = open_fast(path, where, data=data, progress=progress)
     protocol = Protocol.of(recipe.eval, recipe.data)
     return Predictor(network, protocol=protocol, device=device), data
