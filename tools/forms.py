@@ -3,8 +3,8 @@
 reconet study contexts --import tools/forms.py --recipe voc12/frozen_r50 --seeds 0-2 \
     --variants reconet_plus,plus_signed,plus_two_rounds,plus_gate --baseline reconet_plus
 
-docs/studies.md says what they scored. None of them is in the package: the simplest form that is
-best is `reconet_plus` itself. Ranks and global pooling are options of it, and need no form here.
+docs/studies.md says what they scored. Ranks and global pooling are options of reconet_plus, and
+need no form here. All forms start as large as reconet_plus does: one flat rank of weight 4.
 
 Dimensions: b batch, c channels, h rows, w columns, r rank, n places of the map.
 """
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 import reconet
-from reconet.models.context.low_rank import Factors, reconstruct
+from reconet.models.context.low_rank import LowRankHead
 from reconet.models.context.reconet_plus import FragmentReconstruction, RecoNetPlus
 from reconet.models.features import Context, Features, Stages
 
@@ -44,6 +44,27 @@ class MatrixPerRank(FragmentReconstruction):
         return torch.relu(self.mix(seen_brc) + own_brc + self.bias_rc)
 
 
+class ScalePerRank(FragmentReconstruction):
+    """Give each rank channels of its own: a scale per rank and channel before the bias."""
+
+    def __init__(self, channels: int, *, rank: int = 16) -> None:
+        super().__init__(channels, rank=rank)
+        self.scale_rc = nn.Parameter(torch.randn(rank, channels))
+
+    def say(self, seen_brc: Tensor) -> Tensor:
+        return torch.relu(self.mix(seen_brc) * self.scale_rc + self.bias_rc)
+
+
+class SharpStart(FragmentReconstruction):
+    """Start masks that gather as different as masks that place, instead of flat."""
+
+    def __init__(self, channels: int, *, rank: int = 16, start: float = 4.0) -> None:
+        super().__init__(channels, rank=rank)
+        self.weight_r.data.fill_(start / rank)
+        for masks in (self.row_masks, self.column_masks):
+            nn.init.normal_(masks.weight.data[:rank], std=2 * channels**-0.5)
+
+
 class Signed(FragmentReconstruction):
     """Let fragments be negative."""
 
@@ -61,13 +82,16 @@ class MapMasks(FragmentReconstruction):
         self.place = nn.Conv2d(channels, rank, 1) if place else None
         if self.gather is not None:
             nn.init.normal_(self.gather.weight, std=0.01 / channels**0.5)
+        if gather and place:
+            del self.row_masks, self.column_masks
 
     def forward(self, x_bchw: Tensor) -> Tensor:
-        gather_brn, place_brn = self.planes(x_bchw)
+        if self.gather is None or self.place is None:
+            gather_brn, place_brn = self.planes(x_bchw)
         if self.gather is not None:
             gather_brn = self.gather(x_bchw).flatten(2).softmax(2)
         if self.place is not None:
-            place_brn = self.place(x_bchw).flatten(2).sigmoid()
+            place_brn = self.place(x_bchw).flatten(2).sigmoid() / 2  # 1/4 at the start, as others
         fragment_brc = self.say(gather_brn @ x_bchw.flatten(2).transpose(1, 2))
         y_bcn = (fragment_brc * self.weight_r[:, None]).transpose(1, 2) @ place_brn
         return y_bcn.view_as(x_bchw)
@@ -101,25 +125,38 @@ class Gated(RecoNetPlus):
 
     def __init__(self, stages: Stages, *, num_classes: int) -> None:
         super().__init__(stages, num_classes=num_classes)
-        self.gate = FragmentReconstruction(self.out_channels)
-        self.gate_offset_rc = nn.Parameter(torch.zeros(self.gate.rank, self.out_channels))
+        self.gate = Signed(self.out_channels)
+        self.gate.weight_r.data.zero_()  # so that the gate starts at 1
 
     def forward(self, features: Features) -> Context:
         x_bchw = self.reduce(features.c4)
-        weight_r, channel_brc, row_brh, column_brw = self.gate.factors(x_bchw)
-        signed_brc = channel_brc + self.gate_offset_rc - 1
-        gate_bchw = reconstruct(Factors(weight_r, signed_brc, row_brh, column_brw)).tanh()
-        parts = [x_bchw * (1 + gate_bchw), self.core(x_bchw)]
+        parts = [x_bchw * (1 + self.gate(x_bchw).tanh()), self.core(x_bchw)]
         return Context(self.dropout(self.fuse(torch.cat(parts, dim=1))), {})
+
+
+class Opaque(nn.Module):
+    """A core whose result is not the tensor of its factors: a study has no figures of its ranks."""
+
+    def __init__(self, core: FragmentReconstruction) -> None:
+        super().__init__()
+        self.inside = core
+
+    def forward(self, x_bchw: Tensor) -> Tensor:
+        y_bchw: Tensor = self.inside(x_bchw)
+        return y_bchw
 
 
 CORES: Mapping[str, Callable[[int], FragmentReconstruction]] = {
     "plus_start_1": partial(StartWeight, start=1.0),
     "plus_start_16": partial(StartWeight, start=16.0),
     "plus_matrix_per_rank": MatrixPerRank,
+    "plus_scale_per_rank": ScalePerRank,
+    "plus_sharp_start": SharpStart,
+    "plus_sharp_start_1": partial(SharpStart, start=1.0),
     "plus_signed": Signed,
     "plus_gather_map": partial(MapMasks, gather=True, place=False),
     "plus_place_map": partial(MapMasks, gather=False, place=True),
+    "plus_maps": partial(MapMasks, gather=True, place=True),
     "plus_two_rounds": TwoRounds,
 }
 
@@ -131,7 +168,12 @@ class OtherCore(RecoNetPlus):
 
     def __init__(self, stages: Stages, *, num_classes: int) -> None:
         super().__init__(stages, num_classes=num_classes)
-        self.core = type(self).make_core(self.out_channels)
+        core = type(self).make_core(self.out_channels)
+        is_sum = type(core).forward is FragmentReconstruction.forward
+        self.core = core if is_sum else Opaque(core)  # type: ignore[assignment]
+
+    def low_rank_head(self) -> LowRankHead | None:  # type: ignore[override]
+        return None if isinstance(self.core, Opaque) else super().low_rank_head()
 
 
 for _name, _core in CORES.items():

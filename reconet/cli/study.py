@@ -106,7 +106,8 @@ def study(
     Differences have 95 % intervals. Variants with the same seed see the same images in the same
     order. Run the command again to resume: finished trainings are kept. The --out folder has the
     table, the figures and report.html. With a recipe on cached features (data.views) these are
-    computed first, once for all trainings.
+    computed first, once for all trainings. With --set train.init_from=DIR of another study each
+    training starts from the network of the same variant and seed there.
 
     \b
     Examples:

@@ -69,8 +69,7 @@ def study_quick() -> Recipe:
             "data.base_size=64",
             "data.options.size=[64, 64]",
             "data.options.val=100",
-            # A compromise: a head with a reduction learnt most at 0.3, a bare classifier at 0.1
-            # (docs/studies.md has all rates that were tried).
+            # A compromise: a head with a reduction learnt most at 0.3, a bare classifier at 0.1.
             "optim.lr=0.2",
             "train.steps=300",
             "train.eval_every=75",

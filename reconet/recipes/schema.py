@@ -248,7 +248,7 @@ class Train(Settings):
     ema: Annotated[float, Field(gt=0, lt=1)] | None = None
     """decay of a running mean of the weights; if set, the mean is evaluated and saved"""
     init_from: Path | None = None
-    """start from the weights of another run, or of a network of `reconet zoo`"""
+    """start from the weights of another run, of a network of `reconet zoo`, or of another study"""
     save_every: Count = 1000
     """steps between checkpoints"""
     eval_every: Count = 1000

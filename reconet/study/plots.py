@@ -126,7 +126,7 @@ def draw_training(result: StudyResult) -> Figure | None:
         return None
     panels = [("miou", "mIoU %"), *(p for p in PANELS if any(_curve(r, p[0]) for r in rows))]
     if result.study.name == "contexts":
-        panels = panels[:1]  # only one of the contexts has an attention of this kind
+        panels = panels[:1]  # few of the contexts have a low-rank tensor
     columns = min(2, len(panels))
     lines = -(-len(panels) // columns)
     figure = Figure(figsize=(4.6 * columns + 1.6, 3.0 * lines), dpi=130, layout="constrained")
@@ -172,7 +172,7 @@ def draw_spectra(result: StudyResult) -> Figure | None:
 
 
 def draw_cost(result: StudyResult) -> Figure | None:
-    """Draw scores against multiply-adds, each variant with its name."""
+    """Draw scores against multiply-adds, each variant with its name, in red if it has ranks."""
     rows = [row for row in result.rows if row.score is not None]
     if not rows:
         return None
@@ -181,7 +181,7 @@ def draw_cost(result: StudyResult) -> Figure | None:
     points = [(r.trials[0].macs / 1e9, 100 * r.score.mean) for r in rows if r.score is not None]
     for row, point, offset in zip(rows, points, _name_offsets(points), strict=True):
         assert row.score is not None
-        colour = ACCENT if row.variant == "reconet" else OTHER
+        colour = ACCENT if any(trial.spectrum for trial in row.trials) else OTHER
         half = None if row.score.half_width is None else 100 * row.score.half_width
         axes.errorbar(*point, yerr=half, fmt="o", color=colour, alpha=0.8, elinewidth=0.6)
         axes.annotate(

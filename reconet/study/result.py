@@ -211,7 +211,7 @@ def _half(value: Estimate | None) -> str:
 def _number(value: float | None, digits: int, *, sign: bool = False) -> str:
     if value is None:
         return "-"
-    return f"{value:+.{digits}f}" if sign else f"{value:.{digits}f}"
+    return f"{value:+z.{digits}f}" if sign else f"{value:z.{digits}f}"  # z: no -0.00
 
 
 def conditions(result: StudyResult) -> list[tuple[str, str]]:
@@ -225,13 +225,14 @@ def conditions(result: StudyResult) -> list[tuple[str, str]]:
     processors = dict.fromkeys(trial.environment.get("processor", "?") for trial in trials)
     versions = dict.fromkeys(f"torch {trial.environment.get('torch', '?')}" for trial in trials)
     amount = f", {json.dumps(short_paths(data.options))}" if data.options else ""
-    weights = f"from {short_path(model.weights)}" if model.weights else "fresh"
+    source = train.init_from or model.weights
+    weights = f"from {short_path(str(source))}" if source else "fresh"
     rank = f"rank {model.rank}" if model.rank else "each context's own rank"
     project = f", projected to {model.project} components" if model.project else ""
     frozen = ", frozen" if model.frozen else ""
     views = (
-        f"; cached features of {data.views} views of each image, the same for all seeds (view "
-        f"seed {data.view_seed})"
+        f"; cached features of {counted(data.views, 'view')} of each image, the same for all seeds "
+        f"(view seed {data.view_seed})"
         if data.views
         else ""
     )

@@ -81,7 +81,7 @@ def _score(recipe: Recipe, run: Path, variant: str, steps: int, device: str) -> 
         images_per_second=speed,
         seconds=steps * recipe.train.batch / speed if speed else None,
         trajectory=_trajectory(log) if trained else [],
-        spectrum=measure_spectrum(model, dataset, processes.device) if trained else None,
+        spectrum=measure_spectrum(model, dataset, data, processes.device) if trained else None,
         environment=dict(environment(processes.device)),
         miou_with_mean=None if with_mean_kk is None else _named(with_mean_kk, dataset)["miou"],
     )

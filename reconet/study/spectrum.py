@@ -11,10 +11,13 @@ import torch
 from torch import Tensor
 
 from reconet.data.dataset import Dataset, evenly_spaced
+from reconet.inference.windows import whole_image
 from reconet.models.context.low_rank import reconstruct
 from reconet.models.decompose import decompose
+from reconet.models.layers import resize
 from reconet.models.liveness import FactorAxis, effective_rank, singular_values
 from reconet.models.segmenter import Segmenter
+from reconet.recipes.schema import Data
 
 IMAGES = 8
 AXES: tuple[FactorAxis, ...] = ("channel", "row", "column")
@@ -36,20 +39,27 @@ class Spectrum:
 
 
 @torch.no_grad()
-def measure_spectrum(model: Segmenter, dataset: Dataset, device: torch.device) -> Spectrum | None:
-    """Measure the low-rank tensor of a network, A or Y. Contexts without ranks have none."""
+def measure_spectrum(
+    model: Segmenter, dataset: Dataset, data: Data, device: torch.device
+) -> Spectrum | None:
+    """Measure the low-rank tensor of a network, A or Y. Contexts without ranks have none.
+
+    Images differ in size. To compare them, each tensor is resized to that of the training crop.
+    """
     if model.context.low_rank_head() is None:
         return None
+    stage = model.backbone.stages(data.crop).c4
     values: dict[str, list[Tensor]] = {axis: [] for axis in AXES}
     attention = []
     weight_r = torch.empty(0)
     for index in evenly_spaced(len(dataset), IMAGES):
-        image_hwc = torch.from_numpy(dataset[index].image_hwc)
-        factors = decompose(model, image_hwc.permute(2, 0, 1)[None].to(device)).factors
+        image_bchw = whole_image(dataset[index].image_hwc, data.base_size)
+        factors = decompose(model, image_bchw.to(device)).factors
         weight_r = factors.weight_r.double().cpu()
         for axis in AXES:
             values[axis].append(singular_values(factors, axis)[0].cpu())
-        attention.append(reconstruct(factors)[0].double().cpu())
+        attention_bchw = reconstruct(factors).double().cpu()
+        attention.append(resize(attention_bchw, (stage.height, stage.width))[0])
     table = {"lambda": weight_r.abs().sort(descending=True).values[None]}
     table |= {axis: torch.stack(rows) for axis, rows in values.items()}
     return Spectrum(
@@ -57,7 +67,7 @@ def measure_spectrum(model: Segmenter, dataset: Dataset, device: torch.device) -
         effective={name: effective_rank(v).mean().item() for name, v in table.items()},
         for_90={name: count_for_share(v, 0.90).mean().item() for name, v in table.items()},
         for_99={name: count_for_share(v, 0.99).mean().item() for name, v in table.items()},
-        between_images=variation_between_images(attention),
+        between_images=variation_between_images(torch.stack(attention)),
     )
 
 
@@ -73,12 +83,7 @@ def count_for_share(value_bn: Tensor, share: float) -> Tensor:
     return (held_bn < share - 1e-12).sum(-1).double() + 1
 
 
-def variation_between_images(attention: list[Tensor]) -> float:
-    """Return how much A differs between images at one position and channel.
-
-    Images that differ in size are compared by the means over their positions.
-    """
-    if len({a.shape for a in attention}) > 1:
-        attention = [a.mean((1, 2)) for a in attention]
-    stacked = torch.stack(attention)
-    return (stacked.std(0, correction=0).square().mean().sqrt() / stacked.mean().abs()).item()
+def variation_between_images(attention_bchw: Tensor) -> float:
+    """Return how much A differs between images at one position and channel, over its mean."""
+    spread_chw = attention_bchw.std(0, correction=0)
+    return (spread_chw.square().mean().sqrt() / attention_bchw.mean().abs()).item()

@@ -9,17 +9,18 @@ import torch
 
 from reconet.data import open_split
 from reconet.engine import total_steps
-from reconet.errors import pick
+from reconet.errors import TrainingError, pick
 from reconet.models.segmenter import build_model
 from reconet.recipes.schema import Recipe
 from reconet.recipes.storage import read_recipe
 from reconet.study.features import build_features
 from reconet.study.result import StudyResult, collect_result
 from reconet.study.scheduler import run_trials
-from reconet.study.study_file import check_settings, lock_study, read_study
+from reconet.study.study_file import check_settings, is_study, lock_study, read_study
 from reconet.study.trial import Trial, make_trials
 from reconet.study.variants import STUDIES, Study, Variant, choose_baseline, choose_variants
 from reconet.system.progress import SILENT, Progress
+from reconet.system.run_files import BEST
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +119,21 @@ def _check(trials: Sequence[Trial]) -> int:
     with torch.device("meta"):
         for trial in {trial.variant.name: trial for trial in trials}.values():
             build_model(trial.recipe, len(train_set.info.classes), pretrained=False)
+    _check_starts(trials)
     return total_steps(recipe, len(train_set))
+
+
+def _check_starts(trials: Sequence[Trial]) -> None:
+    """Raise an error if a trial starts from one of another study that left no network."""
+    for trial in trials:
+        start = trial.recipe.train.init_from
+        if trial.network is not None or trial.is_finished() or start is None:
+            continue
+        if is_study(start.parent.parent) and not (start / BEST).is_file():
+            raise TrainingError(
+                f"{start} has no network for {trial.name} to start from; run its study with this "
+                "variant, this seed and --keep-networks."
+            )
 
 
 def _check_finished(trials: Sequence[Trial]) -> None:
@@ -136,15 +151,22 @@ def _dropped(plan: StudyPlan) -> set[str]:
 
 
 def open_study(out: Path, baseline: str | None = None) -> StudyResult:
-    """Collect all results in the directory of a study, without running anything."""
+    """Collect all results in the directory of a study, without running anything.
+
+    Variants may have different seeds. Raises an error if it holds a variant that is not known here.
+    """
     out = out.resolve()
     name, recipe = read_study(out)
     study = pick(STUDIES, name, "study")
-    names = {path.name for path in out.iterdir() if path.is_dir()}
-    variants = tuple(variant for variant in study.variants() if variant.name in names)
-    runs = [path for variant in variants for path in (out / variant.name).glob("seed*")]
-    seeds = sorted({int(path.name.removeprefix("seed")) for path in runs if path.is_dir()})
-    trials = make_trials(variants, recipe, seeds, out)
+    known = {variant.name: variant for variant in study.variants()}
+    runs = [path for path in out.glob("*/seed*") if path.is_dir()]
+    seeds = {int(run.name.removeprefix("seed")) for run in runs}
+    there = {run.parent.name for run in runs}
+    for unknown in sorted(there - set(known)):
+        pick(known, unknown, f"variant of the study {name}, in {out}:")
+    variants = [variant for variant in known.values() if variant.name in there]
+    trials = make_trials(variants, recipe, sorted(seeds), out)
+    trials = [trial for trial in trials if trial.directory.is_dir()]
     return collect_result(study, recipe, trials, out, baseline)
 
 

@@ -34,6 +34,11 @@ def lock_study(out: Path, study: Study, base: Recipe) -> Iterator[None]:
         yield
 
 
+def is_study(directory: Path) -> bool:
+    """Return whether a directory holds a study."""
+    return (directory / STUDY).is_file()
+
+
 def read_study(out: Path) -> tuple[str, Recipe]:
     """Read the name of the study and the recipe that a directory was made with."""
     path = out / STUDY

@@ -14,6 +14,7 @@ from reconet.errors import TrainingError
 from reconet.models.liveness import Liveness
 from reconet.recipes.schema import Recipe
 from reconet.study.spectrum import Spectrum
+from reconet.study.study_file import is_study
 from reconet.study.variants import Variant
 from reconet.system.files import write_text
 from reconet.system.reading import read_file
@@ -99,7 +100,10 @@ class Trial:
 def make_trials(
     variants: Sequence[Variant], base: Recipe, seeds: Sequence[int], out: Path
 ) -> list[Trial]:
-    """List all trials seed by seed, so that a study stopped early has compared all variants."""
+    """List all trials seed by seed, so that a study stopped early has compared all variants.
+
+    If train.init_from is the folder of a study, each starts from the same variant and seed there.
+    """
     trials = []
     for seed in seeds:
         for variant in variants:
@@ -108,12 +112,24 @@ def make_trials(
                 Trial(
                     variant=variant,
                     seed=seed,
-                    recipe=variant.recipe(base, seed),
-                    directory=out / variant.name / f"seed{seed}",
-                    network=None if other is None else out / other / f"seed{seed}",
+                    recipe=_start_from_study(variant.recipe(base, seed), variant),
+                    directory=_place(out, variant.name, seed),
+                    network=None if other is None else _place(out, other, seed),
                 )
             )
     return trials
+
+
+def _place(study: Path, variant: str, seed: int) -> Path:
+    return study / variant / f"seed{seed}"
+
+
+def _start_from_study(recipe: Recipe, variant: Variant) -> Recipe:
+    train = recipe.train
+    if train.init_from is None or not is_study(train.init_from):
+        return recipe
+    start = _place(train.init_from.resolve(), variant.name, train.seed)
+    return recipe.model_copy(update={"train": train.model_copy(update={"init_from": start})})
 
 
 def write_result(directory: Path, result: TrialResult) -> None:

@@ -92,9 +92,9 @@ def test_ranks_in_use_are_drawn_against_the_rank() -> None:
     assert needed["channel"] == [[4, 4.0], [16, 4.0]]
 
 
-def test_scores_are_drawn_against_their_cost_and_reconet_stands_out() -> None:
+def test_scores_are_drawn_against_their_cost_and_contexts_with_ranks_stand_out() -> None:
     contexts = result(
-        "contexts", variant_result("a$b", macs=2 * 10**9), variant_result("reconet", macs=10**9)
+        "contexts", variant_result("a$b", macs=2 * 10**9), variant_result("new", macs=10**9, rank=4)
     )
     figure = draw_cost(contexts)
     assert figure is not None

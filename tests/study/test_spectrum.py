@@ -17,7 +17,11 @@ from reconet.study.spectrum import (
 from tests.factories import tiny_recipe
 
 RECIPE = tiny_recipe(
-    "data.options.size=[64, 96]", "data.crop=[64, 96]", "data.options.val=3", "model.rank=5"
+    "data.options.size=[64, 96]",
+    "data.crop=[64, 96]",
+    "data.base_size=96",
+    "data.options.val=3",
+    "model.rank=5",
 )
 
 
@@ -36,7 +40,7 @@ def test_the_spectrum_is_that_of_the_unfolded_attention() -> None:
     assert isinstance(core, TensorReconstruction)
     torch.nn.init.normal_(core.rank_logits_r)
     dataset = open_dataset("scenes", "val", None, RECIPE.data.options)
-    found = measure_spectrum(model, dataset, torch.device("cpu"))
+    found = measure_spectrum(model, dataset, RECIPE.data, torch.device("cpu"))
     assert found is not None
     ranks: dict[str, list[float]] = {"channel": [], "row": [], "column": []}
     for index in range(3):
@@ -57,14 +61,17 @@ def test_the_spectrum_is_that_of_the_unfolded_attention() -> None:
 
 def test_an_attention_that_is_the_same_for_all_images_has_no_spread_between_them() -> None:
     attention_chw = torch.rand(2, 3, 4)
-    assert variation_between_images([attention_chw, attention_chw]) == 0
-    assert variation_between_images([attention_chw, 3 * attention_chw]) > 0.4
-    assert (
-        variation_between_images([torch.ones(2, 3, 4), torch.ones(2, 5, 4)]) == 0
-    )  # other sizes: by channel
+    assert variation_between_images(torch.stack([attention_chw, attention_chw])) == 0
+    assert variation_between_images(torch.stack([attention_chw, 3 * attention_chw])) > 0.4
+
+
+def test_places_that_differ_count_though_their_means_agree() -> None:
+    left_chw = torch.tensor([[[1.0, 0.0]]])
+    images_bchw = torch.stack([left_chw, left_chw.flip(2)])
+    assert variation_between_images(images_bchw) == pytest.approx(1.0)
 
 
 def test_a_context_without_reconstruction_has_no_spectrum() -> None:
     model = build_model(apply_overrides(RECIPE, ["model.context=fcn"]), 14)
     dataset = open_dataset("scenes", "val", None, RECIPE.data.options)
-    assert measure_spectrum(model, dataset, torch.device("cpu")) is None
+    assert measure_spectrum(model, dataset, RECIPE.data, torch.device("cpu")) is None

@@ -1,11 +1,13 @@
 """The directory of a study belongs to one study on one recipe."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from reconet.errors import TrainingError
+from reconet.errors import RecipeError, TrainingError
 from reconet.recipes.overrides import apply_overrides
+from reconet.study import StudyResult, open_study
 from reconet.study.study_file import lock_study
 from reconet.study.variants import STUDIES
 from tests.study.tiny_study import COMPONENTS, study_recipe
@@ -36,3 +38,24 @@ def test_a_directory_with_other_things_in_it_is_left_alone(tmp_path: Path) -> No
         lock_study(tmp_path, COMPONENTS, study_recipe()),
     ):
         pass
+
+
+def test_a_study_with_other_seeds_for_each_variant_is_opened_as_it_is(
+    finished: StudyResult, tmp_path: Path
+) -> None:
+    out = tmp_path / "part"
+    shutil.copytree(finished.out, out)
+    shutil.rmtree(out / "tgm_trm" / "seed1")
+    result = open_study(out)
+    assert {row.variant: len(row.trials) for row in result.rows}["tgm_trm"] == 1
+    assert not result.missing
+
+
+def test_a_variant_of_code_that_is_not_imported_is_named(
+    finished: StudyResult, tmp_path: Path
+) -> None:
+    out = tmp_path / "own"
+    shutil.copytree(finished.out, out)
+    (out / "fcn").rename(out / "fcm")
+    with pytest.raises(RecipeError, match="fcm"):
+        open_study(out)

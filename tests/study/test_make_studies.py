@@ -1,0 +1,33 @@
+"""docs/studies.md gets the tables of the studies that are on this machine, and keeps the others."""
+
+import shutil
+from pathlib import Path
+
+from reconet.study import StudyResult
+from tools.make_studies import PAGE, PLACE, page
+
+EMPTY = "## Components\n\n<!-- study runs/study-components{} -->\n<!-- end -->\nafter\n"
+
+
+def test_a_study_becomes_a_table_and_figures(finished: StudyResult, tmp_path: Path) -> None:
+    shutil.copytree(finished.out, tmp_path / "runs" / "study-components")
+    made = page(EMPTY.format(""), tmp_path)
+    assert "| fcn |" in made
+    assert "baseline: fcn." in made
+    assert made.endswith("<!-- end -->\nafter\n")
+    assert page(made, tmp_path) == made
+    for image in (tmp_path / "docs" / "studies" / "study-components").iterdir():
+        assert f"](studies/study-components/{image.name})" in made
+    assert "baseline: tgm_trm." in page(EMPTY.format(" baseline=tgm_trm"), tmp_path)
+
+
+def test_results_of_another_machine_are_kept(tmp_path: Path) -> None:
+    text = EMPTY.format("").replace("<!-- end", "| variant | 1.0 |\n<!-- end")
+    assert page(text, tmp_path) == text
+
+
+def test_no_study_of_the_page_is_empty() -> None:
+    matches = list(PLACE.finditer(PAGE.read_text()))
+    assert matches
+    for match in matches:
+        assert match[4].strip(), match[2]
