@@ -43,8 +43,8 @@ MUTATIONS = {
     ),
     "rows pooled over rows": Mutation(
         RECO,
-        "row_brh=self.row(mean_bch.mean(dim=1))",
-        "row_brh=self.row(x_bchw.mean(dim=(1, 2)))",
+        "row_brh = self.row(mean_bch.mean(dim=1))",
+        "row_brh = self.row(x_bchw.mean(dim=(1, 2)))",
         "models/context/test_reconet.py::test_the_core_equals_the_formula_of_the_paper",
     ),
     "lambda dropped": Mutation(

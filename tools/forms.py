@@ -1,12 +1,14 @@
 """Other forms of RecoNet+, each with one change, to be compared with it by a study.
 
 reconet study contexts --import tools/forms.py --recipe voc12/frozen_r50 --seeds 0-2 \
-    --variants reconet_plus,plus_signed,plus_two_rounds,plus_gate --baseline reconet_plus
+    --variants separable,separable_signed,separable_two_rounds --baseline separable
 
-docs/studies.md says what they scored. Ranks and global pooling are options of reconet_plus, and
-need no form here. All forms start as large as reconet_plus does: one flat rank of weight 4.
+docs/studies.md says what they scored. `separable` is reconet_plus with separable masks, the form
+that the search began with. `separable_...` have one change to it, `map_...` one to reconet_plus as
+it is. Ranks and global pooling are options of it, and need no form here. All forms but those named
+`start` begin as global pooling does, whatever their masks.
 
-Dimensions: b batch, c channels, h rows, w columns, r rank, n places of the map.
+Dimensions: b batch, c channels, h rows, w columns, r rank.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,25 +19,42 @@ from torch import Tensor, nn
 
 import reconet
 from reconet.models.context.low_rank import LowRankHead
-from reconet.models.context.reconet_plus import FragmentReconstruction, RecoNetPlus
+from reconet.models.context.reconet_plus import (
+    FragmentReconstruction,
+    MapMasks,
+    RecoNetPlus,
+    SeparableMasks,
+)
 from reconet.models.features import Context, Features, Stages
 
 HIDDEN = 8  # channels between the two factors of a matrix per rank
 
 
 class StartWeight(FragmentReconstruction):
-    """Start the weights of the ranks at another sum than 4."""
+    """Start the weights of the ranks at another sum."""
 
-    def __init__(self, channels: int, *, rank: int = 16, start: float) -> None:
-        super().__init__(channels, rank=rank)
-        self.weight_r.data.fill_(start / rank)
+    def __init__(
+        self, channels: int, *, rank: int = 16, separable: bool = False, times: float
+    ) -> None:
+        super().__init__(channels, rank=rank, separable=separable)
+        self.weight_r.data *= times
+
+
+class SharpStart(FragmentReconstruction):
+    """Start masks that gather as different as masks that place, instead of flat."""
+
+    def __init__(self, channels: int, *, rank: int = 16, separable: bool = False) -> None:
+        super().__init__(channels, rank=rank, separable=separable)
+        for layer in self.masks.children():
+            assert isinstance(layer, nn.Conv2d | nn.Linear)
+            nn.init.normal_(layer.weight.data[:rank], std=2 * channels**-0.5)
 
 
 class MatrixPerRank(FragmentReconstruction):
     """Add a matrix of rank HIDDEN for each rank to the one that all ranks share."""
 
-    def __init__(self, channels: int, *, rank: int = 16) -> None:
-        super().__init__(channels, rank=rank)
+    def __init__(self, channels: int, *, rank: int = 16, separable: bool = False) -> None:
+        super().__init__(channels, rank=rank, separable=separable)
         self.down_rck = nn.Parameter(torch.randn(rank, channels, HIDDEN) * channels**-0.5)
         self.up_rkc = nn.Parameter(torch.zeros(rank, HIDDEN, channels))
 
@@ -47,22 +66,12 @@ class MatrixPerRank(FragmentReconstruction):
 class ScalePerRank(FragmentReconstruction):
     """Give each rank channels of its own: a scale per rank and channel before the bias."""
 
-    def __init__(self, channels: int, *, rank: int = 16) -> None:
-        super().__init__(channels, rank=rank)
+    def __init__(self, channels: int, *, rank: int = 16, separable: bool = False) -> None:
+        super().__init__(channels, rank=rank, separable=separable)
         self.scale_rc = nn.Parameter(torch.randn(rank, channels))
 
     def say(self, seen_brc: Tensor) -> Tensor:
         return torch.relu(self.mix(seen_brc) * self.scale_rc + self.bias_rc)
-
-
-class SharpStart(FragmentReconstruction):
-    """Start masks that gather as different as masks that place, instead of flat."""
-
-    def __init__(self, channels: int, *, rank: int = 16, start: float = 4.0) -> None:
-        super().__init__(channels, rank=rank)
-        self.weight_r.data.fill_(start / rank)
-        for masks in (self.row_masks, self.column_masks):
-            nn.init.normal_(masks.weight.data[:rank], std=2 * channels**-0.5)
 
 
 class Signed(FragmentReconstruction):
@@ -73,46 +82,32 @@ class Signed(FragmentReconstruction):
         return fragment_brc
 
 
-class MapMasks(FragmentReconstruction):
-    """Make masks from the map instead of from its rows and columns: not separable any more."""
+class MixedMasks(nn.Module):
+    """Gather by masks of one kind, and place by those of the other."""
 
-    def __init__(self, channels: int, *, rank: int = 16, gather: bool, place: bool) -> None:
-        super().__init__(channels, rank=rank)
-        self.gather = nn.Conv2d(channels, rank, 1) if gather else None
-        self.place = nn.Conv2d(channels, rank, 1) if place else None
-        if self.gather is not None:
-            nn.init.normal_(self.gather.weight, std=0.01 / channels**0.5)
-        if gather and place:
-            del self.row_masks, self.column_masks
+    def __init__(self, channels: int, rank: int, *, gather_from_map: bool) -> None:
+        super().__init__()
+        kinds = (MapMasks, SeparableMasks) if gather_from_map else (SeparableMasks, MapMasks)
+        self.gather, self.place = (kind(channels, rank) for kind in kinds)
 
-    def forward(self, x_bchw: Tensor) -> Tensor:
-        if self.gather is None or self.place is None:
-            gather_brn, place_brn = self.planes(x_bchw)
-        if self.gather is not None:
-            gather_brn = self.gather(x_bchw).flatten(2).softmax(2)
-        if self.place is not None:
-            place_brn = self.place(x_bchw).flatten(2).sigmoid() / 2  # 1/4 at the start, as others
-        fragment_brc = self.say(gather_brn @ x_bchw.flatten(2).transpose(1, 2))
-        y_bcn = (fragment_brc * self.weight_r[:, None]).transpose(1, 2) @ place_brn
-        return y_bcn.view_as(x_bchw)
+    def forward(self, x_bchw: Tensor) -> tuple[Tensor, Tensor]:
+        return self.gather(x_bchw)[0], self.place(x_bchw)[1]
 
-    def planes(self, x_bchw: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the separable masks that gather and place, as planes."""
-        rows = self._masks(self.row_masks, x_bchw.mean(3))
-        columns = self._masks(self.column_masks, x_bchw.mean(2))
-        gather_brn, place_brn = (
-            (row_brh.unsqueeze(3) * column_brw.unsqueeze(2)).flatten(2)
-            for row_brh, column_brw in zip(rows, columns, strict=True)
-        )
-        return gather_brn, place_brn
+
+class Mixed(FragmentReconstruction):
+    """Make only the masks that gather, or only those that place, from the map."""
+
+    def __init__(self, channels: int, *, rank: int = 16, gather_from_map: bool) -> None:
+        super().__init__(channels, rank=rank, separable=gather_from_map)
+        self.masks = MixedMasks(channels, rank, gather_from_map=gather_from_map)  # type: ignore[assignment]
 
 
 class TwoRounds(FragmentReconstruction):
     """Reconstruct again from the map with its first context."""
 
-    def __init__(self, channels: int, *, rank: int = 16) -> None:
-        super().__init__(channels, rank=rank)
-        self.second = FragmentReconstruction(channels, rank=rank)
+    def __init__(self, channels: int, *, rank: int = 16, separable: bool = False) -> None:
+        super().__init__(channels, rank=rank, separable=separable)
+        self.second = FragmentReconstruction(channels, rank=rank, separable=separable)
 
     def forward(self, x_bchw: Tensor) -> Tensor:
         first_bchw = super().forward(x_bchw)
@@ -124,8 +119,8 @@ class Gated(RecoNetPlus):
     """Put a gate of rank r beside the fragments: X is multiplied by 1 + tanh(tensor)."""
 
     def __init__(self, stages: Stages, *, num_classes: int) -> None:
-        super().__init__(stages, num_classes=num_classes)
-        self.gate = Signed(self.out_channels)
+        super().__init__(stages, num_classes=num_classes, separable=True)
+        self.gate = Signed(self.out_channels, separable=True)
         self.gate.weight_r.data.zero_()  # so that the gate starts at 1
 
     def forward(self, features: Features) -> Context:
@@ -146,18 +141,21 @@ class Opaque(nn.Module):
         return y_bchw
 
 
+CHANGES: Mapping[str, Callable[..., FragmentReconstruction]] = {
+    "start_1": partial(StartWeight, times=1 / 4),
+    "start_16": partial(StartWeight, times=4),
+    "sharp_start": SharpStart,
+    "matrix_per_rank": MatrixPerRank,
+    "scale_per_rank": ScalePerRank,
+    "signed": Signed,
+    "two_rounds": TwoRounds,
+}
 CORES: Mapping[str, Callable[[int], FragmentReconstruction]] = {
-    "plus_start_1": partial(StartWeight, start=1.0),
-    "plus_start_16": partial(StartWeight, start=16.0),
-    "plus_matrix_per_rank": MatrixPerRank,
-    "plus_scale_per_rank": ScalePerRank,
-    "plus_sharp_start": SharpStart,
-    "plus_sharp_start_1": partial(SharpStart, start=1.0),
-    "plus_signed": Signed,
-    "plus_gather_map": partial(MapMasks, gather=True, place=False),
-    "plus_place_map": partial(MapMasks, gather=False, place=True),
-    "plus_maps": partial(MapMasks, gather=True, place=True),
-    "plus_two_rounds": TwoRounds,
+    "separable": partial(FragmentReconstruction, separable=True),
+    **{f"separable_{name}": partial(core, separable=True) for name, core in CHANGES.items()},
+    "separable_gather_map": partial(Mixed, gather_from_map=True),
+    "separable_place_map": partial(Mixed, gather_from_map=False),
+    **{f"map_{name}": core for name, core in CHANGES.items()},
 }
 
 
@@ -178,4 +176,4 @@ class OtherCore(RecoNetPlus):
 
 for _name, _core in CORES.items():
     reconet.CONTEXTS[_name] = type(_name, (OtherCore,), {"make_core": staticmethod(_core)})
-reconet.CONTEXTS["plus_gate"] = Gated
+reconet.CONTEXTS["separable_gate"] = Gated

@@ -214,7 +214,9 @@ def _parse_variants(text: str | None) -> list[str] | None:
 def _list_variants(plan: "StudyPlan", as_json: bool) -> None:
     from reconet.cli.tables.study import variants_table
 
-    values = [{"name": v.name, "about": v.about, "set": v.settings} for v in plan.variants]
+    values = [
+        {"name": v.name, "about": v.about, "set": v.settings_on(plan.recipe)} for v in plan.variants
+    ]
     values_of_study = {"study": plan.study.name, "variants": values}
     print_result(values_of_study, [variants_table(plan)], as_json)
 

@@ -122,13 +122,16 @@ def fragments(analysis: RankAnalysis) -> bytes:
 def _factor_plots(analysis: RankAnalysis) -> list[tuple[str, NDArray[np.float32], float]]:
     """Return title, factor_rn and largest value of each axis. Gates go to 1, others to their own.
 
-    Where ranks choose what they look at, the masks by which they gather follow.
+    Of planes these are the means along rows and columns. Where ranks choose what they look at, the
+    masks by which they gather follow.
     """
-    factors = [factor_brn[0].cpu().numpy() for factor_brn in analysis.factors[1:]]
+    plane_rhw = analysis.factors.plane_brhw[0].cpu().numpy()
+    factors = [analysis.factors.channel_brc[0].cpu().numpy(), plane_rhw.mean(2), plane_rhw.mean(1)]
     names = list(analysis.words.curves)
     tops = [1.0 if factor_rn.max() <= 1 else float(factor_rn.max()) for factor_rn in factors]
-    if analysis.gather is not None:
-        factors += [mask_brn[0].cpu().numpy() for mask_brn in analysis.gather]
+    if analysis.gather_brhw is not None:
+        mask_rhw = analysis.gather_brhw[0].cpu().numpy()
+        factors += [mask_rhw.sum(2), mask_rhw.sum(1)]
         names += ["rows: gather (sums to 1)", "columns: gather (sums to 1)"]
         tops += [1.1 * float(factor_rn.max()) for factor_rn in factors[-2:]]
     return list(zip(names, factors, tops, strict=True))

@@ -1,8 +1,8 @@
 """Measure what each rank is and does.
 
 T is the tensor of the context: the attention A of reconet, the reconstructed context Y of
-reconet_plus. How much of it a rank carries is the size of its rank-one tensor,
-|T_i| = |lambda_i| |c_i| |h_i| |w_i| (Frobenius). "n ranks carry 90 %" has three meanings, and all
+reconet_plus. How much of it a rank carries is the size of its part, the product of channels and a
+plane: |T_i| = |lambda_i| |c_i| |p_i| (Frobenius). "n ranks carry 90 %" has three meanings, and all
 three are given:
 
     norm      fewest ranks whose |T_i| sum to 90 % of the sum of all
@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from reconet.errors import RecipeError
-from reconet.models.context.low_rank import Factors, GatherMasks, RankWords
+from reconet.models.context.low_rank import Factors, RankWords
 from reconet.models.decompose import Decomposition
 from reconet.models.liveness import Liveness, liveness, singular_values
 from reconet.system.readable import counted
@@ -62,7 +62,7 @@ class RankAnalysis:
 
     words: RankWords
     factors: Factors
-    gather: GatherMasks | None
+    gather_brhw: Tensor | None
     norm_r: Tensor
     singular_r: Tensor
     liveness: Liveness
@@ -85,7 +85,7 @@ class RankAnalysis:
 
     def looked_at(self) -> Tensor | None:
         """Compute what part of the image each rank looks at, part_r; 1: all places alike."""
-        return None if self.gather is None else gathered_part(self.gather)
+        return None if self.gather_brhw is None else gathered_part(self.gather_brhw)
 
     def as_dict(self, classes: tuple[str, ...]) -> dict[str, Any]:
         """Return plain values for JSON. Of the maps only their ranges."""
@@ -142,7 +142,7 @@ def measure_ranks(parts: Decomposition, shown: tuple[int, ...]) -> RankAnalysis:
     return RankAnalysis(
         words=parts.core.words,
         factors=parts.factors,
-        gather=parts.gather,
+        gather_brhw=parts.gather_brhw,
         norm_r=norm_r,
         singular_r=singular_values(parts.factors, "channel")[0],
         liveness=liveness(parts.factors),
@@ -185,20 +185,18 @@ def liveness_line(analysis: RankAnalysis) -> str:
 
 def norms(factors: Factors) -> Tensor:
     """Compute |T_i| of one image, norm_r, as the product of the norms of its factors."""
-    lengths = [factor_brn[0].double().norm(dim=1) for factor_brn in factors[1:]]
-    return factors.weight_r.double().abs() * torch.stack(lengths).prod(0)
+    channel_r = factors.channel_brc[0].double().norm(dim=1)
+    plane_r = factors.plane_brhw[0].double().flatten(1).norm(dim=1)
+    return factors.weight_r.double().abs() * channel_r * plane_r
 
 
-def gathered_part(gather: GatherMasks) -> Tensor:
+def gathered_part(gather_brhw: Tensor) -> Tensor:
     """Compute what part of one image each mask covers, part_r: exp of its entropy over all places.
 
     A mask that is flat on some places and zero elsewhere covers just the part that they are.
     """
-    parts = [
-        torch.special.entr(mask_brn[0].double()).sum(1).exp() / mask_brn.shape[2]
-        for mask_brn in gather
-    ]
-    return torch.stack(parts).prod(0)
+    mask_rn = gather_brhw[0].double().flatten(1)
+    return torch.special.entr(mask_rn).sum(1).exp() / mask_rn.shape[1]
 
 
 def count_to_reach(size_n: Tensor, share: float) -> int:

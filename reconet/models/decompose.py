@@ -1,8 +1,8 @@
 """Take the low-rank tensor of a context apart, rank by rank, for one pass of the network.
 
-The tensor is a sum of r rank-one tensors, T = sum_i T_i with T_i = lambda_i c_i o h_i o w_i. In
-reconet it is the attention A, which re-weights the map X. In reconet_plus it is the context Y,
-which joins X. The fusing convolution is linear in the ranks of both:
+The tensor is a sum of r products, T = sum_i T_i with T_i = lambda_i c_i o p_i of channels and a
+plane. In reconet it is the attention A, which re-weights the map X. In reconet_plus it is the
+context Y, which joins X. The fusing convolution is linear in the ranks of both:
 
     pre-activation = W_x X + W_t core(T) + W_p pooled = rest + sum_i W_t core(T_i)
 
@@ -24,7 +24,6 @@ from torch import Tensor, nn
 from reconet.errors import RecipeError
 from reconet.models.context.low_rank import (
     Factors,
-    GatherMasks,
     LowRankCore,
     LowRankHead,
     reconstruct,
@@ -38,7 +37,7 @@ class Decomposition:
 
     core: LowRankCore
     factors: Factors
-    gather: GatherMasks | None  # where each rank looked, in contexts whose ranks choose that
+    gather_brhw: Tensor | None  # where each rank looked, in contexts whose ranks choose that
     x_bchw: Tensor
     rest_bchw: Tensor  # the pre-activation of the fusing convolution without any rank
     fuse_cc: Tensor  # W_t: its weights for the result of the core
@@ -54,7 +53,7 @@ class Decomposition:
         return reconstruct(self.factors)
 
     def sub_tensor(self, rank: int) -> Tensor:
-        """Compute T_i = lambda_i c_i o h_i o w_i, tensor_bchw. Over all ranks they sum to T."""
+        """Compute T_i = lambda_i c_i o p_i, tensor_bchw. Over all ranks they sum to T."""
         return reconstruct(self._only(rank))
 
     def heat(self, rank: int) -> Tensor:
@@ -64,20 +63,18 @@ class Decomposition:
         """
         if not self.core.multiplies:
             return self.tensor_heat(rank)
-        weight_r, channel_brc, row_brh, column_brw = self._only(rank)
+        weight_r, channel_brc, plane_brhw = self._only(rank)
         heat_hw = torch.einsum("c,chw->hw", weight_r * channel_brc[0, 0], self.x_bchw[0])
-        return heat_hw * torch.outer(row_brh[0, 0], column_brw[0, 0]) / self.x_bchw.shape[1]
+        return heat_hw * plane_brhw[0, 0] / self.x_bchw.shape[1]
 
     def tensor_heat(self, rank: int) -> Tensor:
         """Compute the mean over channels of T_i alone, heat_hw, of the first image."""
-        weight_r, channel_brc, row_brh, column_brw = self._only(rank)
-        return weight_r * channel_brc[0, 0].mean() * torch.outer(row_brh[0, 0], column_brw[0, 0])
+        weight_r, channel_brc, plane_brhw = self._only(rank)
+        return weight_r * channel_brc[0, 0].mean() * plane_brhw[0, 0]
 
     def gathered(self, rank: int) -> Tensor | None:
         """Compute where a rank looked, mask_hw, of the first image; it sums to 1."""
-        if self.gather is None:
-            return None
-        return torch.outer(self.gather.row_brh[0, rank], self.gather.column_brw[0, rank])
+        return None if self.gather_brhw is None else self.gather_brhw[0, rank]
 
     @torch.no_grad()
     def logits(self, keep_r: Tensor) -> Tensor:
@@ -117,9 +114,9 @@ class Decomposition:
     def _only(self, rank: int) -> Factors:
         if not 0 <= rank < self.rank:
             raise RecipeError(f"there is no rank {rank}: they go from 0 to {self.rank - 1}.")
-        weight_r, channel_brc, row_brh, column_brw = self.factors
+        weight_r, channel_brc, plane_brhw = self.factors
         one = slice(rank, rank + 1)
-        return Factors(weight_r[one], channel_brc[:, one], row_brh[:, one], column_brw[:, one])
+        return Factors(weight_r[one], channel_brc[:, one], plane_brhw[:, one])
 
 
 @torch.no_grad()
@@ -141,7 +138,7 @@ def decompose(model: Segmenter, image_bchw: Tensor) -> Decomposition:
     return Decomposition(
         core=head.core,
         factors=Factors(*(factor.detach() for factor in head.core.factors(x_bchw))),
-        gather=head.core.gather_masks(x_bchw),
+        gather_brhw=head.core.gather_masks(x_bchw),
         x_bchw=x_bchw,
         rest_bchw=rest_bchw,
         fuse_cc=weight_t[:, :, 0, 0],

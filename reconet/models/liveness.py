@@ -74,37 +74,35 @@ def relative_spread(value_n: Tensor) -> Tensor:
 
 def attention_spread(factors: Factors) -> Tensor:
     """Compute relative_spread of the whole tensor, for each image."""
-    weight_r, axes = factors.weight_r.double(), [f.double() for f in factors[1:]]
-    mean_br = weight_r * torch.stack([f.mean(-1) for f in axes]).prod(0)
-    # The mean of its square is a sum over pairs of ranks of products of the axes' Gram matrices.
-    gram_brr = torch.stack([_gram(f) / f.shape[-1] for f in axes]).prod(0)
+    weight_r, channel_brc, plane_brn = _doubles(factors)
+    mean_br = weight_r * channel_brc.mean(-1) * plane_brn.mean(-1)
+    # The mean of its square is a sum over pairs of ranks of products of two Gram matrices.
+    gram_brr = _gram(channel_brc) * _gram(plane_brn) / (channel_brc.shape[-1] * plane_brn.shape[-1])
     square_b = (weight_r[:, None] * weight_r * gram_brr).sum((-1, -2))
     mean_b = mean_br.sum(-1)
     return (square_b - mean_b.square()).clamp(min=0).sqrt() / mean_b.abs()
 
 
 def singular_values(factors: Factors, axis: FactorAxis) -> Tensor:
-    """Compute the singular values, largest first, of the tensor unfolded along one axis: (b, r).
+    """Compute the singular values, largest first, of the tensor unfolded along one axis.
 
-    The unfolding is L @ R with L of r columns (that axis) and R of r rows (the other two, joined),
-    so its singular values are the square roots of the eigenvalues of (L'L)(RR').
+    Along channels there are r of them, (b, r): the unfolding is L @ R with L of r columns
+    (channels) and R of r rows (planes), so its singular values are the square roots of the
+    eigenvalues of (L'L)(RR'). Along rows or columns there are as many as these.
     """
-    grams = {
-        "channel": _gram(factors.channel_brc.double()),
-        "row": _gram(factors.row_brh.double()),
-        "column": _gram(factors.column_brw.double()),
-    }
-    weight_r = factors.weight_r.double()
-    left_brr = weight_r[:, None] * weight_r * grams.pop(axis)
-    first_brr, second_brr = grams.values()
-    if not (
-        left_brr.isfinite().all() and first_brr.isfinite().all() and second_brr.isfinite().all()
-    ):
+    weight_r, channel_brc, plane_brn = _doubles(factors)
+    left_brr = weight_r[:, None] * weight_r * _gram(channel_brc)
+    if not (left_brr.isfinite().all() and plane_brn.isfinite().all()):
         return torch.full(left_brr.shape[:2], torch.nan, dtype=torch.double)  # a diverged network
-    root_brr = _square_root(left_brr)
-    eigen_br = torch.linalg.eigvalsh(root_brr @ (first_brr * second_brr) @ root_brr)
-    singular_br: Tensor = eigen_br.clamp(min=0).sqrt().flip(-1)
-    return singular_br
+    if axis == "channel":
+        root_brr = _square_root(left_brr)
+        gram_bnn = root_brr @ _gram(plane_brn) @ root_brr
+    else:
+        mixed_brhw = (left_brr @ plane_brn).view_as(factors.plane_brhw)
+        pairs = "brhw,brkw->bhk" if axis == "row" else "brhw,brhk->bwk"
+        gram_bnn = torch.einsum(pairs, mixed_brhw, factors.plane_brhw.double())
+    singular_bn: Tensor = torch.linalg.eigvalsh(gram_bnn).clamp(min=0).sqrt().flip(-1)
+    return singular_bn
 
 
 def effective_rank(singular_bn: Tensor) -> Tensor:
@@ -112,6 +110,11 @@ def effective_rank(singular_bn: Tensor) -> Tensor:
     share_bn = singular_bn / singular_bn.sum(-1, keepdim=True)
     entropy_b: Tensor = torch.special.entr(share_bn).sum(-1)
     return entropy_b.exp()
+
+
+def _doubles(factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
+    weight_r, channel_brc, plane_brhw = (factor.double() for factor in factors)
+    return weight_r, channel_brc, plane_brhw.flatten(2)
 
 
 def _gram(factor_brn: Tensor) -> Tensor:

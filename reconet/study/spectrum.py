@@ -1,11 +1,14 @@
 """Measure how many ranks a learned attention uses, on a few images.
 
 The measures come from lambda, and from the singular values of the attention unfolded along each of
-its axes. An unfolding along n channels (rows, columns) has rank at most min(n, r), whatever the
-paper's "maximum tensor rank" may be. The rank of the tensor itself can be larger than all three.
+its axes. In reconet an unfolding along n channels (rows, columns) has rank at most min(n, r),
+whatever the paper's "maximum tensor rank" may be. The rank of the tensor itself can be larger than
+all three.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -49,24 +52,29 @@ def measure_spectrum(
     if model.context.low_rank_head() is None:
         return None
     stage = model.backbone.stages(data.crop).c4
-    values: dict[str, list[Tensor]] = {axis: [] for axis in AXES}
+    values: dict[str, list[Tensor]] = {part: [] for part in PARTS}
     attention = []
     weight_r = torch.empty(0)
     for index in evenly_spaced(len(dataset), IMAGES):
         image_bchw = whole_image(dataset[index].image_hwc, data.base_size)
         factors = decompose(model, image_bchw.to(device)).factors
         weight_r = factors.weight_r.double().cpu()
+        values["lambda"].append(weight_r.abs().sort(descending=True).values)
         for axis in AXES:
             values[axis].append(singular_values(factors, axis)[0].cpu())
         attention_bchw = reconstruct(factors).double().cpu()
         attention.append(resize(attention_bchw, (stage.height, stage.width))[0])
-    table = {"lambda": weight_r.abs().sort(descending=True).values[None]}
-    table |= {axis: torch.stack(rows) for axis, rows in values.items()}
+
+    def mean(measure: Callable[[Tensor], Tensor]) -> dict[str, float]:
+        # Image by image: maps of other sizes have other numbers of values.
+        rows = {part: [measure(value_n[None]).item() for value_n in values[part]] for part in PARTS}
+        return {part: sum(row) / len(row) for part, row in rows.items()}
+
     return Spectrum(
         rank=weight_r.numel(),
-        effective={name: effective_rank(v).mean().item() for name, v in table.items()},
-        for_90={name: count_for_share(v, 0.90).mean().item() for name, v in table.items()},
-        for_99={name: count_for_share(v, 0.99).mean().item() for name, v in table.items()},
+        effective=mean(effective_rank),
+        for_90=mean(partial(count_for_share, share=0.90)),
+        for_99=mean(partial(count_for_share, share=0.99)),
         between_images=variation_between_images(torch.stack(attention)),
     )
 

@@ -17,6 +17,7 @@ from reconet.recipes.schema import Recipe
 MULTI_SCALE = ("eval.scales=[0.75, 1.0, 1.25, 1.5]", "eval.flip=true")
 RANKS = (1, 2, 4, 8, 16, 32, 48, 64, 80, 96, 128)
 RECONET = ("model.context=reconet", "model.options={}")
+ASPP = ("deeplabv3", "deeplabv3plus")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,12 +27,18 @@ class Variant:
     name: str  # also the name of a directory
     about: str
     settings: tuple[str, ...] = ()
+    at_stride_16: tuple[str, ...] = ()  # further settings, if that is the recipe's output stride
     network_of: str | None = None  # the variant whose networks are scored again
     on_features: bool = True  # False: with cached features only if it is asked for by name
 
+    def settings_on(self, base: Recipe) -> tuple[str, ...]:
+        """Return its settings on top of a recipe."""
+        more = self.at_stride_16 if base.model.output_stride == 16 else ()
+        return (*self.settings, *more)
+
     def recipe(self, base: Recipe, seed: int) -> Recipe:
         """Return the recipe of this variant with a seed."""
-        return apply_overrides(base, [*self.settings, f"train.seed={seed}"])
+        return apply_overrides(base, [*self.settings_on(base), f"train.seed={seed}"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +71,9 @@ def _components() -> tuple[Variant, ...]:
         variant("both", "without + TGM and TRM + GPM: RecoNet", "reconet"),
         variant("plus", "without + fragments: RecoNet+", "reconet_plus", "gpm=false"),
         variant("plus_gpm", "without + fragments + GPM", "reconet_plus", "gpm=true"),
+        variant(
+            "plus_separable", "RecoNet+ with separable masks", "reconet_plus", "separable=true"
+        ),
         Variant(
             name="aux",
             about="both + auxiliary loss",
@@ -98,6 +108,8 @@ def _contexts() -> tuple[Variant, ...]:
             name=name,
             about=f"context {name}",
             settings=(f"model.context={name}", "model.options={}"),
+            # Its authors' dilations belong to a stride. Beyond the map they would see nothing.
+            at_stride_16=("model.options.rates=[6, 12, 18]",) if name in ASPP else (),
         )
         for name in sorted(CONTEXTS)
     )

@@ -21,5 +21,5 @@ def attentive_model(context: str, **options: Any) -> Segmenter:
 
 
 def outer_product(factors: Factors, rank: int) -> Tensor:
-    weight_r, c, h, w = factors
-    return weight_r[rank] * torch.einsum("c,h,w->chw", c[0, rank], h[0, rank], w[0, rank])
+    weight_r, channel_brc, plane_brhw = factors
+    return weight_r[rank] * channel_brc[0, rank][:, None, None] * plane_brhw[0, rank]

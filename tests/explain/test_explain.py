@@ -17,7 +17,7 @@ from reconet.explain.explain import ranks_per_row
 from reconet.explain.page import nearly_constant
 from reconet.explain.ranks import gathered_part, measure_ranks
 from reconet.inference.windows import whole_image
-from reconet.models.context.low_rank import GatherMasks
+from reconet.models.context.low_rank import outer_planes
 from reconet.models.context.reconet_plus import FragmentReconstruction
 from reconet.models.decompose import decompose, low_rank_core
 from reconet.models.trained import load_trained
@@ -62,7 +62,7 @@ def test_reconet_plus_shows_where_each_rank_looked_what_it_said_and_where_it_put
     core = low_rank_core(trained.model)
     assert isinstance(core, FragmentReconstruction)
     with torch.no_grad():
-        core.row_masks.weight.normal_(std=30)
+        core.masks.get_parameter("conv.weight").normal_(std=30)
         core.bias_rc[3] = -1e6  # this rank says nothing
         core.weight_r[1] *= -3  # the strongest, and negative
     run = write_run(tmp_path / "run", trained)
@@ -83,7 +83,7 @@ def test_reconet_plus_shows_where_each_rank_looked_what_it_said_and_where_it_put
 def test_the_part_that_a_mask_covers_is_that_of_a_flat_one() -> None:
     row_brh = torch.tensor([[[0.5, 0.5, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25]]])
     column_brw = torch.tensor([[[1.0, 0.0], [0.5, 0.5]]])
-    part_r = gathered_part(GatherMasks(row_brh, column_brw))
+    part_r = gathered_part(outer_planes(row_brh, column_brw))
     torch.testing.assert_close(part_r, torch.tensor([0.25, 1.0]).double())
 
 

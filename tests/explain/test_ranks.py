@@ -12,7 +12,7 @@ from tests.factories import paper_core
 
 
 def test_the_norm_of_a_rank_is_that_of_its_tensor() -> None:
-    factors = Factors(torch.rand(3), torch.rand(1, 3, 4), torch.rand(1, 3, 5), torch.rand(1, 3, 6))
+    factors = Factors(torch.rand(3), torch.rand(1, 3, 4), torch.rand(1, 3, 5, 6))
     slow_r = torch.stack([outer_product(factors, rank).double().norm() for rank in range(3)])
     torch.testing.assert_close(ranks.norms(factors), slow_r, rtol=1e-6, atol=0)
 

@@ -52,8 +52,7 @@ def make_constant(core: LowRankCore) -> None:
     elif isinstance(core, FragmentReconstruction):
         core.mix.weight.zero_()
         core.bias_rc.fill_(0.5)
-        for masks in (core.row_masks, core.column_masks):
-            masks.weight.zero_()
+        core.masks.get_parameter("conv.weight").zero_()
 
 
 @pytest.mark.parametrize("name", ["reconet", "reconet_plus"])

@@ -29,8 +29,8 @@ def network_with_unequal_ranks(context: str = "reconet") -> TrainedNetwork:
             core.rank_logits_r.copy_(logits_r)
         elif isinstance(core, FragmentReconstruction):
             core.weight_r.copy_(logits_r.exp())
-            core.row_masks.weight.normal_()
-            core.column_masks.weight.normal_()
+            for layer in core.masks.children():
+                layer.get_parameter("weight").normal_()
             core.bias_rc.uniform_()
         trained.model.classify.weight.normal_()
     return trained

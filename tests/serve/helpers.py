@@ -34,7 +34,7 @@ def lively_run(directory: Path, *settings: str) -> Path:
             context.fuse.get_parameter("0.weight").chunk(3, dim=1)[1].mul_(8)
         elif isinstance(context, RecoNetPlus):
             context.core.weight_r[2] = -8
-            context.core.row_masks.weight.normal_()
+            context.core.masks.get_parameter("conv.weight").normal_()
             context.fuse.get_parameter("0.weight").chunk(2, dim=1)[1].mul_(8)
     return write_run(directory, trained)
 

@@ -75,7 +75,8 @@ def test_a_coffee_break_has_fewer_ranks_and_all_components() -> None:
 def test_cached_features_leave_out_what_they_do_not_suit_unless_it_is_named() -> None:
     components = STUDIES["components"]
     names = [v.name for v in choose_variants(components, None, quick=False, on_features=True)]
-    assert names == ["plain", "fcn", "without", "gpm", "tgm_trm", "both", "plus", "plus_gpm"]
+    left_out = {"aux", "ms_flip"}
+    assert names == [v.name for v in components.variants() if v.name not in left_out]
     [aux] = choose_variants(components, ["aux"], quick=False, on_features=True)
     assert aux.name == "aux"
 
@@ -114,3 +115,14 @@ def test_an_unknown_variant_is_explained() -> None:
         choose_variants(STUDIES["rank"], ["r65"], quick=False)
     with pytest.raises(RecipeError, match="at least one name"):
         choose_variants(STUDIES["rank"], [], quick=False)
+
+
+def test_dilations_follow_the_output_stride() -> None:
+    variants = {variant.name: variant for variant in STUDIES["contexts"].variants()}
+    for stride, rates in ((8, (12, 24, 36)), (16, (6, 12, 18))):
+        base = tiny_recipe(f"model.output_stride={stride}")
+        for name in ("deeplabv3", "deeplabv3plus"):
+            context = build_model(variants[name].recipe(base, 0), 3).context
+            pyramid = context.get_submodule("aspp.branches")
+            dilated = [part.get_submodule("0").dilation for part in list(pyramid.children())[1:-1]]
+            assert dilated == [(rate, rate) for rate in rates]

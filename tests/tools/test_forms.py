@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
+from torch import Tensor
 
 from reconet.models.context import CONTEXTS
 from reconet.models.context.reconet_plus import FragmentReconstruction
@@ -26,26 +27,44 @@ def forms() -> Iterator[ModuleType]:
 def test_every_form_keeps_the_size_and_learns_all_of_itself(forms: ModuleType) -> None:
     spec = FeatureSpec(channels=CHANNELS, height=SIZE[0], width=SIZE[1])
     map_bchw = torch.rand(2, CHANNELS, *SIZE)
-    for name in (*forms.CORES, "plus_gate"):
+    for name in (*forms.CORES, "separable_gate"):
         torch.manual_seed(0)
         context = CONTEXTS[name](Stages(spec, spec, spec, spec), num_classes=3)
         result = context(Features(map_bchw, map_bchw, map_bchw, map_bchw))
         assert result.map_bdhw.shape == (2, context.out_channels, *SIZE)
         result.map_bdhw.square().sum().backward()
-        assert not [key for key, value in context.named_parameters() if value.grad is None], name
+        idle = [key for key, value in context.named_parameters() if value.grad is None]
+        assert not idle, name
 
 
 def test_forms_without_their_change_are_reconet_plus(forms: ModuleType) -> None:
     x_bchw = torch.rand(2, 8, *SIZE)
     plain = FragmentReconstruction(8, rank=3)
     same = {
-        "masks": forms.MapMasks(8, rank=3, gather=False, place=False),
-        "start": forms.StartWeight(8, rank=3, start=4.0),
+        "start": forms.StartWeight(8, rank=3, times=1.0),
         "matrix": forms.MatrixPerRank(8, rank=3),  # its own matrices start at zero
     }
     for name, form in same.items():
         form.load_state_dict(plain.state_dict(), strict=False)
         torch.testing.assert_close(form(x_bchw), plain(x_bchw), msg=name)
+
+
+@pytest.mark.parametrize("gather_from_map", [False, True])
+def test_mixed_masks_gather_by_one_kind_and_place_by_the_other(
+    forms: ModuleType, gather_from_map: bool
+) -> None:
+    core, x_bchw = forms.Mixed(8, rank=3, gather_from_map=gather_from_map), torch.rand(2, 8, *SIZE)
+    gather_brhw, place_brhw = core.masks(x_bchw)
+    assert is_separable(place_brhw) == gather_from_map
+    assert is_separable(gather_brhw) == (not gather_from_map)
+    # Flat masks and all weights together are global pooling.
+    flat = 0.25 if gather_from_map else 0.5
+    assert (core.weight_r * flat).sum().item() == pytest.approx(1)
+
+
+def is_separable(plane_brhw: Tensor) -> bool:
+    rank_br = torch.linalg.matrix_rank(plane_brhw.detach().double(), rtol=1e-6)
+    return bool((rank_br == 1).all())
 
 
 def test_signed_fragments_are_the_others_before_their_relu(forms: ModuleType) -> None:

@@ -23,7 +23,7 @@ def studies_table(studies: Iterable[Study]) -> Table:
 def variants_table(plan: StudyPlan) -> Table:
     """Return the variants, with settings quoted for a shell."""
     rows = [
-        [v.name, v.about, " ".join(f"--set {shlex.quote(s)}" for s in v.settings)]
+        [v.name, v.about, " ".join(f"--set {shlex.quote(s)}" for s in v.settings_on(plan.recipe))]
         for v in plan.variants
     ]
     table = make_text_table(plan.study.question, ["variant", "what it is", "settings"], rows)

@@ -16,7 +16,7 @@ INFO = ContextInfo(
     idea="Convolutions of several dilations, and the mean over the image, look at the same map "
     "side by side.",
     options={
-        "rates": "dilations of the 3x3 convolutions; 12, 24, 36 at output stride 8, or else half",
+        "rates": "dilations of the 3x3 convolutions; for output stride 16 take half of the default",
         "channels": "of each branch and of the result; by default an eighth of those of c4",
         "project_3x3": "join the branches by a 3x3 convolution, as one toolkit does",
         "last_3x3": "add the 3x3 convolution that most public versions have and the paper has not",
@@ -78,12 +78,6 @@ def separable_conv(
     )
 
 
-def default_rates(stages: Stages) -> tuple[int, ...]:
-    """Return the paper's dilations: those of output stride 8, or else half of them."""
-    at_stride_8 = round(stages.c1.height / stages.c4.height) == 2
-    return (12, 24, 36) if at_stride_8 else (6, 12, 18)
-
-
 class DeepLabV3(ContextModule):
     """c4 -> ASPP -> dropout. No core: it works on c4."""
 
@@ -94,7 +88,7 @@ class DeepLabV3(ContextModule):
         stages: Stages,
         *,
         num_classes: int,
-        rates: tuple[PositiveInt, ...] | None = None,
+        rates: tuple[PositiveInt, ...] = (12, 24, 36),
         channels: PositiveInt | None = None,
         project_3x3: bool = False,
         last_3x3: bool = False,
@@ -102,7 +96,6 @@ class DeepLabV3(ContextModule):
     ) -> None:
         super().__init__(stages, num_classes=num_classes)
         channels = self.out_channels = channels or stages.c4.channels // 8
-        rates = default_rates(stages) if rates is None else rates
         self.aspp = ASPP(stages.c4.channels, channels, rates, project_3x3=project_3x3)
         self.dropout = nn.Dropout(dropout)
         self.last = nn.Sequential()

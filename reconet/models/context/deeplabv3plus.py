@@ -7,7 +7,7 @@ from pydantic import PositiveInt
 from torch import nn
 
 from reconet.models.context.base import ContextInfo, ContextModule
-from reconet.models.context.deeplabv3 import ASPP, default_rates, separable_conv
+from reconet.models.context.deeplabv3 import ASPP, separable_conv
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn_relu, resize
 from reconet.recipes.values import Fraction
@@ -19,7 +19,7 @@ INFO = ContextInfo(
     idea="The result of DeepLabV3, enlarged, is refined together with features of the first stage.",
     stages=("c1", "c4"),
     options={
-        "rates": "dilations of the 3x3 convolutions; 12, 24, 36 at output stride 8, or else half",
+        "rates": "dilations of the 3x3 convolutions; for output stride 16 take half of the default",
         "channels": "of each branch and of the result; by default an eighth of those of c4",
         "low_channels": "of c1 beside the result; by default 3/16 of `channels`",
         "project_3x3": "join the branches by a 3x3 convolution, as one toolkit does",
@@ -43,7 +43,7 @@ class DeepLabV3Plus(ContextModule):
         stages: Stages,
         *,
         num_classes: int,
-        rates: tuple[PositiveInt, ...] | None = None,
+        rates: tuple[PositiveInt, ...] = (12, 24, 36),
         channels: PositiveInt | None = None,
         low_channels: PositiveInt | None = None,
         project_3x3: bool = False,
@@ -56,11 +56,7 @@ class DeepLabV3Plus(ContextModule):
         low_channels = low_channels or max(1, 3 * channels // 16)  # 48 of 256
         conv_3x3 = separable_conv if separable else conv_bn_relu
         self.aspp = ASPP(
-            stages.c4.channels,
-            channels,
-            default_rates(stages) if rates is None else rates,
-            separable=separable,
-            project_3x3=project_3x3,
+            stages.c4.channels, channels, rates, separable=separable, project_3x3=project_3x3
         )
         self.dropout = nn.Dropout(dropout)
         self.low = conv_bn_relu(stages.c1.channels, low_channels, 1)

@@ -1,10 +1,11 @@
 """Tensors of low rank, and what a context offers that is made of one.
 
-A tensor of rank r is a sum of r rank-one tensors:
+A tensor of rank r is a sum of r products:
 
-    tensor_bchw = sum_r weight_r channel_rc (x) row_rh (x) column_rw
+    tensor_bchw = sum_r weight_r channel_rc (x) plane_rhw
 
 In reconet it is an attention A that re-weights the map, in reconet_plus a context Y that joins it.
+In reconet each plane is itself a product, of a column and a row (outer_planes).
 All that takes a network apart rank by rank (explain, prune, serve, study) knows no more of a
 context than this file says.
 
@@ -19,32 +20,26 @@ from torch import Tensor, nn
 
 
 class Factors(NamedTuple):
-    """Factors of a rank-r tensor: sum_r weight_r * c_r (outer) h_r (outer) w_r."""
+    """Factors of a rank-r tensor: sum_r weight_r * channel_rc (outer) plane_rhw."""
 
     weight_r: Tensor
     channel_brc: Tensor
-    row_brh: Tensor
-    column_brw: Tensor
+    plane_brhw: Tensor
 
 
-class GatherMasks(NamedTuple):
-    """Where each rank looks: row_brh (outer) column_brw, which sums to 1."""
-
-    row_brh: Tensor
-    column_brw: Tensor
+def outer_planes(row_brh: Tensor, column_brw: Tensor) -> Tensor:
+    """Compute planes, plane_brhw, that are outer products of one column and one row."""
+    return row_brh.unsqueeze(3) * column_brw.unsqueeze(2)
 
 
 def reconstruct(factors: Factors) -> Tensor:
     """Compute the tensor_bchw of its factors, as one product (c x r) @ (r x hw).
 
-    Nothing of size r x c x h x w ever exists: the weights go into the smallest factor, and rows and
-    columns are joined first.
+    Nothing of size r x c x h x w ever exists: the weights go into the smallest factor.
     """
-    weight_r, channel_brc, row_brh, column_brw = factors
-    plane_brn = (row_brh.unsqueeze(3) * column_brw.unsqueeze(2)).flatten(2)
-    tensor_bcn = (channel_brc * weight_r[:, None]).transpose(1, 2) @ plane_brn
-    size = (channel_brc.shape[2], row_brh.shape[2], column_brw.shape[2])
-    return tensor_bcn.view(-1, *size)
+    weight_r, channel_brc, plane_brhw = factors
+    tensor_bcn = (channel_brc * weight_r[:, None]).transpose(1, 2) @ plane_brhw.flatten(2)
+    return tensor_bcn.view(-1, channel_brc.shape[2], *plane_brhw.shape[2:])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +53,7 @@ class RankWords:
     title: str  # of the section with these maps
     about: str  # what the maps show
     if_constant: str  # what it means if the tensor is nearly the same everywhere
-    curves: tuple[str, str, str]  # the factors along channels, rows and columns
+    curves: tuple[str, str, str]  # the channels, and the planes' means along rows and columns
     curves_title: str
     curves_about: str
 
@@ -75,8 +70,8 @@ class LowRankCore(nn.Module):
         """Compute the tensor of a map, in factors."""
         raise NotImplementedError
 
-    def gather_masks(self, x_bchw: Tensor) -> GatherMasks | None:
-        """Compute where each rank looks. By default all of them look at the whole map."""
+    def gather_masks(self, x_bchw: Tensor) -> Tensor | None:
+        """Compute where each rank looks, mask_brhw: it sums to 1. None: at the whole map."""
         return None
 
     def apply_tensor(self, x_bchw: Tensor, tensor_bchw: Tensor) -> Tensor:

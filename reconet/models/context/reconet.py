@@ -25,6 +25,7 @@ from reconet.models.context.low_rank import (
     LowRankCore,
     LowRankHead,
     RankWords,
+    outer_planes,
     reconstruct,
 )
 from reconet.models.features import Context, Features, FeatureSpec, Stages
@@ -63,8 +64,8 @@ WORDS = RankWords(
     "brightness and not the rank's choice.",
     curves=(
         "channels: v_c (above: sorted)",
-        "rows, top to bottom: v_h",
-        "columns, left to right: v_w",
+        "rows, top to bottom: v_h, times the mean of v_w",
+        "columns, left to right: v_w, times the mean of v_h",
     ),
     curves_title="Fragments",
     curves_about="The gates that the outer products are made of: curves of the shown ranks, and "
@@ -122,11 +123,12 @@ class TensorReconstruction(LowRankCore):
 
     def factors(self, x_bchw: Tensor) -> Factors:
         mean_bch = x_bchw.mean(dim=3)  # shared by two of the three pools
+        row_brh = self.row(mean_bch.mean(dim=1))
+        column_brw = self.column(x_bchw.mean(dim=(1, 2)))
         return Factors(
             weight_r=self.weights(),
             channel_brc=self.channel(mean_bch.mean(dim=2)),
-            row_brh=self.row(mean_bch.mean(dim=1)),
-            column_brw=self.column(x_bchw.mean(dim=(1, 2))),
+            plane_brhw=outer_planes(row_brh, column_brw),
         )
 
     def weights(self) -> Tensor:

@@ -1,18 +1,20 @@
 """Context reconstructed from fragments (RecoNet+): the low-rank tensor is the context itself.
 
-Each rank gathers a fragment of the image with a separable mask and places it with another. In the
-paper's form (reconet.py) the tensor re-weights the map; here it joins the map.
+Each rank gathers a fragment of the image with one mask and places it with another. In the paper's
+form (reconet.py) the tensor re-weights the map; here it joins the map.
 
-    rows_bch, columns_bcw       means of x_bchw over columns and over rows; they keep their channels
-    gather_brhw                 softmax_h(f(rows)) (x) softmax_w(g(columns)): r masks that sum to 1
-    fragment_brc                ReLU(W sum_hw gather_rhw x_chw + bias_rc): what each rank has seen
-    place_brhw                  sigmoid(p(rows)) (x) sigmoid(q(columns)): where its fragment belongs
-    y_bchw                      sum_r weight_r fragment_rc (x) place_rh (x) place_rw
+    gather_brhw     softmax_hw(f(x)): r masks that sum to 1
+    fragment_brc    ReLU(W sum_hw gather_rhw x_chw + bias_rc): what each rank has seen
+    place_brhw      sigmoid(p(x)): where its fragment belongs
+    y_bchw          sum_r weight_r fragment_rc (x) place_rhw
+
+f and p are 1x1 convolutions. With `separable` the masks are outer products of a column and a row,
+as in the paper: y_bchw is then a sum of r rank-one tensors.
 
 With one rank and flat masks this is exactly the paper's global pooling (GPM). No weight knows the
 size of the crop. Like the paper's form it is taken apart rank by rank (models/decompose.py).
 
-Dimensions: b batch, c channels, h rows, w columns, r rank, n length of one axis.
+Dimensions: b batch, c channels, h rows, w columns, r rank, n length of one axis or all places.
 """
 
 from collections.abc import Sequence
@@ -24,10 +26,10 @@ from torch import Tensor, nn
 from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.context.low_rank import (
     Factors,
-    GatherMasks,
     LowRankCore,
     LowRankHead,
     RankWords,
+    outer_planes,
     reconstruct,
 )
 from reconet.models.context.reconet import GlobalPooling
@@ -38,10 +40,11 @@ from reconet.recipes.values import Fraction
 INFO = ContextInfo(
     title="Context reconstructed from fragments",
     paper="",
-    idea="Each of r ranks gathers a fragment of the image with a separable mask and places it with "
+    idea="Each of r ranks gathers a fragment of the image with one mask and places it with "
     "another, and their sum joins the map.",
     options={
         "rank": "number of fragments, r",
+        "separable": "make each mask from one column and one row, so that Y has rank r as a tensor",
         "gpm": "use global pooling too (GPM)",
         "dropout": "before the classifier",
     },
@@ -56,20 +59,72 @@ WORDS = RankWords(
     title="Fragments of the image",
     about="Above, each map is the mask by which a rank gathers its fragment: where it looked. It "
     "sums to 1. Below it is Y_i, the mean over channels of what the rank adds: where it put the "
-    "fragment. Both are an outer product of one column and one row. What the rank said stands in "
-    "the table: the classes whose scores it raises and lowers most, and its strongest channels. "
-    "Each map has its own colours; its range stands over it.",
+    "fragment. What the rank said stands in the table: the classes whose scores it raises and "
+    "lowers most, and its strongest channels. Each map has its own colours; its range stands over "
+    "it.",
     if_constant="so that it adds the same to all channels at every place.",
     curves=(
         "channels: fragment (above: sorted)",
-        "rows, top to bottom: place",
-        "columns, left to right: place",
+        "rows, top to bottom: place, mean",
+        "columns, left to right: place, mean",
     ),
     curves_title="Factors",
-    curves_about="What the outer products are made of: the fragment along channels, and the masks "
-    "along rows and columns that place it, then those that gather it. Curves of the shown ranks, "
-    "and below them every rank as one row.",
+    curves_about="What the sum is made of: the fragment along channels, and the mask that places "
+    "it along rows and columns, then the one that gathers it. Curves of the shown ranks, and below "
+    "them every rank as one row.",
 )
+
+
+class MapMasks(nn.Module):
+    """Make masks from the map itself: x_bchw -> gather_brhw, place_brhw."""
+
+    flat_place = 0.5  # the value of a mask that places, at logits of zero
+
+    def __init__(self, channels: int, rank: int) -> None:
+        super().__init__()
+        # The masks that gather and those that place, side by side.
+        self.conv = nn.Conv2d(channels, 2 * rank, 1)
+        start_masks(self.conv)
+
+    def forward(self, x_bchw: Tensor) -> tuple[Tensor, Tensor]:
+        gather_brhw, place_brhw = self.conv(x_bchw).chunk(2, dim=1)
+        gather_brn = gather_brhw.flatten(2).softmax(2)
+        return gather_brn.view(place_brhw.shape), place_brhw.sigmoid()
+
+
+class SeparableMasks(nn.Module):
+    """Make masks that are outer products, from the map's means over rows and over columns."""
+
+    flat_place = 0.25  # one half along each axis
+
+    def __init__(self, channels: int, rank: int) -> None:
+        super().__init__()
+        # For each axis the masks that gather and those that place, side by side.
+        self.row = nn.Linear(channels, 2 * rank)
+        self.column = nn.Linear(channels, 2 * rank)
+        start_masks(self.row)
+        start_masks(self.column)
+
+    def forward(self, x_bchw: Tensor) -> tuple[Tensor, Tensor]:
+        gather_brh, place_brh = _masks(self.row, x_bchw.mean(3))
+        gather_brw, place_brw = _masks(self.column, x_bchw.mean(2))
+        return outer_planes(gather_brh, gather_brw), outer_planes(place_brh, place_brw)
+
+
+def _masks(layer: nn.Linear, profile_bcn: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the masks along one axis that gather (they sum to 1) and that place (0 to 1)."""
+    gather_brn, place_brn = layer(profile_bcn.transpose(1, 2)).transpose(1, 2).chunk(2, dim=1)
+    return gather_brn.softmax(2), place_brn.sigmoid()
+
+
+def start_masks(layer: nn.Conv2d | nn.Linear) -> None:
+    """Give a layer its first weights. Masks that gather start nearly flat: the image's mean."""
+    gather, place = layer.weight.data.chunk(2)
+    channels = layer.weight.shape[1]
+    nn.init.normal_(gather, std=0.01 / channels**0.5)
+    nn.init.normal_(place, std=channels**-0.5)
+    assert layer.bias is not None
+    nn.init.zeros_(layer.bias)
 
 
 class FragmentReconstruction(LowRankCore):
@@ -78,21 +133,15 @@ class FragmentReconstruction(LowRankCore):
     words = WORDS
     multiplies = False
 
-    def __init__(self, channels: int, *, rank: int = 16) -> None:
+    def __init__(self, channels: int, *, rank: int = 16, separable: bool = False) -> None:
         super().__init__()
-        # For each axis the masks that gather and those that place, side by side.
-        self.row_masks = nn.Linear(channels, 2 * rank)
-        self.column_masks = nn.Linear(channels, 2 * rank)
+        kind = SeparableMasks if separable else MapMasks
+        self.masks = kind(channels, rank)
         self.mix = nn.Linear(channels, channels, bias=False)
         self.bias_rc = nn.Parameter(torch.zeros(rank, channels))
-        self.weight_r = nn.Parameter(torch.full((rank,), 4.0 / rank))
+        # With flat masks all ranks together start as the global pooling of the paper.
+        self.weight_r = nn.Parameter(torch.full((rank,), 1 / (kind.flat_place * rank)))
         self.rank = rank
-        for masks in (self.row_masks, self.column_masks):
-            gather, place = masks.weight.data.chunk(2)
-            # Near zero, so that every rank starts as the mean of the image.
-            nn.init.normal_(gather, std=0.01 / channels**0.5)
-            nn.init.normal_(place, std=channels**-0.5)
-            masks.bias.data.zero_()
         nn.init.kaiming_normal_(self.mix.weight, nonlinearity="relu")
 
     def forward(self, x_bchw: Tensor) -> Tensor:
@@ -100,36 +149,28 @@ class FragmentReconstruction(LowRankCore):
 
     def factors(self, x_bchw: Tensor) -> Factors:
         """Gather the fragments of a map, and choose where they belong."""
-        gather_brh, place_brh = self._masks(self.row_masks, x_bchw.mean(3))
-        gather_brw, place_brw = self._masks(self.column_masks, x_bchw.mean(2))
-        plane_brn = (gather_brh.unsqueeze(3) * gather_brw.unsqueeze(2)).flatten(2)
-        seen_brc = plane_brn @ x_bchw.flatten(2).transpose(1, 2)
-        return Factors(self.weight_r, self.say(seen_brc), place_brh, place_brw)
+        gather_brhw, place_brhw = self.masks(x_bchw)
+        seen_brc = gather_brhw.flatten(2) @ x_bchw.flatten(2).transpose(1, 2)
+        return Factors(self.weight_r, self.say(seen_brc), place_brhw)
 
     def say(self, seen_brc: Tensor) -> Tensor:
         """Return the fragments: what each rank says about what it has seen."""
         return torch.relu(self.mix(seen_brc) + self.bias_rc)
 
-    def gather_masks(self, x_bchw: Tensor) -> GatherMasks:
-        gather_brh, _ = self._masks(self.row_masks, x_bchw.mean(3))
-        gather_brw, _ = self._masks(self.column_masks, x_bchw.mean(2))
-        return GatherMasks(gather_brh, gather_brw)
+    def gather_masks(self, x_bchw: Tensor) -> Tensor:
+        gather_brhw: Tensor = self.masks(x_bchw)[0]
+        return gather_brhw
 
     def state_of_ranks(self, kept: Sequence[int]) -> dict[str, Tensor]:
         ranks = list(kept)
         state = {name: value.detach() for name, value in self.state_dict().items()}
-        for name in ("bias_rc", "weight_r"):
-            state[name] = state[name][ranks]
-        for axis in ("row_masks", "column_masks"):
-            for name in (f"{axis}.weight", f"{axis}.bias"):
+        for name, value in state.items():
+            if name in ("bias_rc", "weight_r"):
+                state[name] = value[ranks]
+            elif name.startswith("masks."):
                 # Masks that gather, then masks that place.
-                state[name] = state[name].unflatten(0, (2, self.rank))[:, ranks].flatten(0, 1)
+                state[name] = value.unflatten(0, (2, self.rank))[:, ranks].flatten(0, 1)
         return state
-
-    def _masks(self, masks: nn.Linear, profile_bcn: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the masks along one axis that gather (they sum to 1) and that place (0 to 1)."""
-        gather_brn, place_brn = masks(profile_bcn.transpose(1, 2)).transpose(1, 2).chunk(2, dim=1)
-        return gather_brn.softmax(2), place_brn.sigmoid()
 
 
 class RecoNetPlus(ContextModule):
@@ -144,6 +185,7 @@ class RecoNetPlus(ContextModule):
         *,
         num_classes: int,
         rank: PositiveInt = 16,
+        separable: bool = False,
         gpm: bool = False,
         dropout: Fraction = 0.05,
     ) -> None:
@@ -151,7 +193,7 @@ class RecoNetPlus(ContextModule):
         channels = stages.c4.channels // 4
         self.out_channels = channels
         self.reduce = conv_bn_relu(stages.c4.channels, channels, 3)
-        self.core = FragmentReconstruction(channels, rank=rank)
+        self.core = FragmentReconstruction(channels, rank=rank, separable=separable)
         self.pool = GlobalPooling(channels) if gpm else None
         self.fuse = conv_bn_relu(channels * (2 + gpm), channels, 1)
         self.dropout = nn.Dropout2d(dropout)

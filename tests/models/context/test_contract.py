@@ -182,3 +182,14 @@ def test_the_file_of_a_context_says_all_about_it(name: str) -> None:
     recording = RecordingFeatures(features(shapes))
     kind(shapes, num_classes=CLASSES)(recording)
     assert recording.read == set(kind.info.stages)
+
+
+@pytest.mark.parametrize("name", ["encnet", "cfnet"])
+def test_a_context_says_which_stages_it_reads_with_its_options(name: str) -> None:
+    shapes = stages(64, (8, 12))
+    for lateral in (False, True):
+        recording = RecordingFeatures(features(shapes))
+        context = CONTEXTS[name](shapes, num_classes=CLASSES, lateral=lateral)  # type: ignore[call-arg]
+        context(recording)
+        assert recording.read == set(context.stages_read)
+        assert ("c2" in recording.read) == lateral

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from reconet.models.context.deeplabv3 import ASPP, DeepLabV3, separable_conv
 from reconet.models.context.deeplabv3plus import DeepLabV3Plus
 from reconet.models.layers import conv_bn_relu
-from tests.factories import tiny_model
 from tests.models.context.helpers import SIZE, features, part, stages, stir
 
 
@@ -52,17 +51,6 @@ def test_aspp_is_its_five_branches_side_by_side() -> None:
     assert [part(b, "0").dilation for b in dilated] == [(2, 2), (3, 3), (12, 12)]
     assert joined_bdhw.shape[1] == 20
     torch.testing.assert_close(aspp(x_bchw), aspp.project(joined_bdhw))
-
-
-@pytest.mark.parametrize(("stride", "rates"), [(8, (12, 24, 36)), (16, (6, 12, 18))])
-@pytest.mark.parametrize("context", [DeepLabV3, DeepLabV3Plus])
-def test_rates_follow_the_output_stride(
-    context: type[DeepLabV3 | DeepLabV3Plus], stride: int, rates: tuple[int, ...]
-) -> None:
-    backbone = tiny_model("fcn", output_stride=stride).backbone
-    aspp = context(backbone.stages((97, 129)), num_classes=3).aspp
-    dilated = [part(branch, "0").dilation[0] for branch in aspp.branches[1:-1]]
-    assert tuple(dilated) == rates
 
 
 def test_the_last_3x3_comes_after_the_pyramid() -> None:

@@ -31,8 +31,7 @@ def test_se_is_a_reconstruction_of_rank_one_with_rows_and_columns_of_one() -> No
     factors = Factors(
         torch.ones(1),
         block.gate(x_bchw).unsqueeze(1),
-        torch.ones(2, 1, SIZE[0]),
-        torch.ones(2, 1, SIZE[1]),
+        torch.ones(2, 1, *SIZE),
     )
     assert torch.equal(block(x_bchw), x_bchw * reconstruct(factors))
 
@@ -64,7 +63,5 @@ def test_cbam_with_a_separable_position_gate_is_a_reconstruction_of_rank_one() -
     row_bh, column_bw = torch.rand(2, SIZE[0]), torch.rand(2, SIZE[1])
     gate_bc = block.channel_gate(x_bchw)
     plane_b1hw = (row_bh[:, :, None] * column_bw[:, None, :]).unsqueeze(1)
-    factors = Factors(
-        torch.ones(1), gate_bc.unsqueeze(1), row_bh.unsqueeze(1), column_bw.unsqueeze(1)
-    )
+    factors = Factors(torch.ones(1), gate_bc.unsqueeze(1), plane_b1hw)
     torch.testing.assert_close(gate_bc[:, :, None, None] * plane_b1hw, reconstruct(factors))
