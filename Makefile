@@ -13,7 +13,7 @@
 #   make lock       requirements.lock: the pinned packages with their hashes
 #   make bench      the figures of speed in docs/speed.md: half an hour
 #   make docs       the generated parts of docs/
-#   make studies    the studies of docs/studies.md: an hour the first time
+#   make studies    the tables of docs/studies.md, from the studies in runs/
 #   make clean      remove .venv and caches
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -91,9 +91,8 @@ docs: $(READY)
 	@for page in backbones contexts datasets scale tour; do \
 	  $(BIN)/python -m tools.make_$$page && echo "written: docs/$$page.md" || exit 1; done
 
-# Takes an hour on two cores the first time. After that, only the page and its figures are written.
+# The tables and figures of docs/studies.md, from the studies that are in runs/.
 studies: $(READY)
-	@for study in components rank contexts attention; do $(BIN)/reconet study $$study --quick || exit 1; done
 	@$(BIN)/python -m tools.make_studies
 
 clean:

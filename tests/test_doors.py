@@ -18,7 +18,6 @@ ALLOWED = {
     "cache/store.py": "files of the cache, which are checked by their sums",
     "cli/main.py": "the null device",
     "engine/memory.py": "the memory of this machine",
-    "engine/prepare.py": "a file of the cache",
     "engine/run_directory.py": "the folder itself, only locked",
     "evaluation/submit.py": "files that it has just written itself",
     "export/formats.py": "a temporary folder of its own",

@@ -4,7 +4,7 @@ One image and one thread at a time give the same bits whoever computes an entry 
 cache that was killed and resumed, or built by more processes, is the same cache.
 """
 
-import shutil
+import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -18,17 +18,16 @@ from reconet.cache.store import Store
 from reconet.cache.views import TrainingViews, WholeImages
 from reconet.data.order import random_stream
 from reconet.data.parallel import map_in_processes
-from reconet.errors import OutputError
 from reconet.models.features import Features
 from reconet.models.fold import fold_batchnorm
 from reconet.models.segmenter import Segmenter
+from reconet.system.distributed import Processes
 from reconet.system.progress import SILENT, Progress
 from reconet.system.timing import readable_seconds
 
 SAMPLE_IMAGES, SAMPLE_POSITIONS = 512, 64  # that a projection is fitted to
 SAMPLE = 3  # what the stream of random numbers is for
 FEW = 64  # entries that are not worth the start of other processes
-SPARE_BYTES = 2**28  # that stay free on the disk
 ESTIMATE_SECONDS = 5.0  # of work, after which the time of the rest is told
 Source = TrainingViews | WholeImages
 
@@ -70,14 +69,17 @@ def fill(
     model: Segmenter,
     *,
     workers: int,
-    mine: slice = slice(None),
+    rank: int = 0,
+    size: int = 1,
     progress: Progress = SILENT,
 ) -> None:
-    """Compute what is missing; `mine` is the share of this process among others."""
-    missing = store.missing()[mine]
+    """Compute what is missing. Of `size` processes, number `rank` has every size-th entry.
+
+    The share does not depend on what is missing: the processes look at different moments.
+    """
+    missing = [index for index in store.missing() if index % size == rank]
     if not missing:
         return
-    check_disk(store, len(missing))
     work = EntryWriter(store, source, as_fast_trunk(model))
     workers = workers if len(missing) >= FEW else 0
     progress.start(len(missing), "compute features")
@@ -87,6 +89,12 @@ def fill(
             progress.advance()
             if estimate := pace.estimate():
                 progress.note(f"computing the features takes about {estimate} from here")
+
+
+def worker_count(processes: Processes) -> int:
+    """Use every core by a process of its own, unless torchrun or a GPU does that already."""
+    alone = processes.size == 1 and processes.device.type == "cpu"
+    return (os.cpu_count() or 1) if alone else 0
 
 
 class Pace:
@@ -118,17 +126,6 @@ def as_fast_trunk(model: Segmenter) -> Segmenter:
     """Copy a network for use only: batch norm folded, channels last."""
     folded = fold_batchnorm(model)
     return folded.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
-
-
-def check_disk(store: Store, entries: int) -> None:
-    """Refuse to start what the disk has no room for."""
-    need = entries * (store.bytes // max(1, store.count)) + SPARE_BYTES
-    free = shutil.disk_usage(store.directory).free
-    if need > free:
-        raise OutputError(
-            f"the features need {need / 1e9:.1f} GB and {store.directory} has {free / 1e9:.1f} GB "
-            "free; set RECONET_CACHE to another disk, or run `reconet cache clear`."
-        )
 
 
 @dataclass(frozen=True)

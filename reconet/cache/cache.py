@@ -10,31 +10,24 @@ shares with the others from them, such as the images that two splits have in com
 """
 
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 
-import torch
-from safetensors.torch import load_file
-from torch import nn
-
-from reconet.cache.build import Source, fill, sample_features
+from reconet.cache.build import Source, fill, worker_count
 from reconet.cache.key import digest_of, digest_of_trunk
 from reconet.cache.lock import lock_store, mark_in_use
-from reconet.cache.store import ABOUT, Part, Store
-from reconet.data.transforms import Augmentation
-from reconet.errors import CheckpointError, DataError, OutputError, RecipeError
-from reconet.models.projection import set_projection
+from reconet.cache.store import Part, Store
+from reconet.errors import DataError, OutputError
 from reconet.models.segmenter import Segmenter
 from reconet.system.distributed import Processes
-from reconet.system.files import readable_bytes, write_atomic, write_text
+from reconet.system.files import readable_bytes, write_text
 from reconet.system.progress import SILENT, Progress
 from reconet.system.readable import counted
-from reconet.system.reading import WEIGHTS_BYTES, check_file, read_file
-from reconet.system.tensor_files import tensor_bytes
+from reconet.system.reading import read_file
 from reconet.system.user_cache import cache_root
 
-FEATURES, PROJECTIONS = "features", "projections"
+FEATURES = "features"
 IDENTITIES = "entries.json"
 
 
@@ -55,16 +48,24 @@ def open_features(
     """
     store = find_store(source, model, parts, facts)
     identities = [source.identity(index) for index in range(len(source))]
-    with processes.first_holds(lambda: lock_store(store)):
+    with processes.first_holds(lambda: lock_store(store, progress)):
         described = {**(about or {}), **facts}
         processes.run_on_first(lambda: _prepare(store, identities, described, progress))
         error = None
         try:
-            share = slice(processes.rank, None, processes.size)
-            fill(store, source, model, workers=_workers(processes), mine=share, progress=progress)
+            fill(
+                store,
+                source,
+                model,
+                workers=worker_count(processes),
+                rank=processes.rank,
+                size=processes.size,
+                progress=progress,
+            )
         except (DataError, OutputError) as raised:
             error = raised
         processes.raise_together(error)
+        processes.run_on_first(lambda: _check_complete(store))
     return store
 
 
@@ -85,12 +86,6 @@ def _identity(model: Segmenter) -> dict[str, object]:
     return {"backbone": identity} if identity else {}
 
 
-def _workers(processes: Processes) -> int:
-    """Use every core by a process of its own, unless torchrun or a GPU does that already."""
-    alone = processes.size == 1 and processes.device.type == "cpu"
-    return (os.cpu_count() or 1) if alone else 0
-
-
 def _prepare(
     store: Store, identities: list[str], about: Mapping[str, object], progress: Progress
 ) -> None:
@@ -107,80 +102,38 @@ def _prepare(
             f"computing anew {counted(len(damaged), 'damaged entry')} in {store.directory}"
         )
         store.forget(damaged)
-    missing = store.missing()
-    if missing:
-        _take_from_relatives(store, identities, missing)
+    if store.missing():
+        _take_from_relatives(store, identities)
     left = len(store.missing())
     if left:
         size = readable_bytes(left * (store.bytes // store.count))
         progress.note(f"features of {counted(left, 'entry')}, {size}, go to {store.directory}")
 
 
-def _take_from_relatives(store: Store, identities: list[str], missing: list[int]) -> None:
+def _take_from_relatives(store: Store, identities: list[str]) -> None:
     """Copy missing entries from stores that differ only in their images."""
     for directory in sorted(store.directory.parent.iterdir()):
-        if directory == store.directory or not (directory / IDENTITIES).is_file():
-            continue
-        try:
-            others = json.loads(read_file(directory / IDENTITIES, within=directory))
-            relative = Store(directory, len(others), store.parts)
-            places = {identity: index for index, identity in enumerate(others)}
-            relative.create(json.loads(read_file(directory / ABOUT, within=directory)))
-        except (OSError, ValueError, TypeError):
-            continue  # a broken relative is no help, and no harm
-        for index in missing:
-            place = places.get(identities[index])
-            if place is not None and relative.is_whole(place):
-                store.write(index, relative.read(place))
+        if directory != store.directory and (directory / IDENTITIES).is_file():
+            with suppress(OSError, ValueError, TypeError):  # a broken one is no help, and no harm
+                _take_from(directory, store, identities)
 
 
-def fit_projection(
-    model: Segmenter,
-    source: Source,
-    augmentation: Augmentation,
-    seed: int,
-    processes: Processes,
-    *,
-    about: Mapping[str, object] | None = None,
-    progress: Progress = SILENT,
-) -> None:
-    """Fit the projection of a fresh network to its training images, or take it from the cache."""
-    project = model.project
-    assert isinstance(project, nn.Conv2d)
-    if project.out_channels > project.in_channels:
-        raise RecipeError(
-            f"model.project={project.out_channels} is more than the {project.in_channels} channels "
-            "of the backbone's last stage."
-        )
-    facts = {
-        "backbone": digest_of_trunk(model.backbone, None),
-        **({"identity": model.backbone.cache_facts()} if model.backbone.cache_facts() else {}),
-        "images": digest_of([source.identity(index) for index in range(len(source))]),
-        "augmentation": augmentation.key(),
-        "seed": seed,
-        "components": project.out_channels,
-    }
-    path = cache_root() / PROJECTIONS / f"{digest_of(facts)}.safetensors"
+def _take_from(directory: Path, store: Store, identities: list[str]) -> None:
+    """Copy missing entries from one other store. That store is only read."""
+    others = json.loads(read_file(directory / IDENTITIES, within=directory))
+    relative = Store(directory, len(others), store.parts)
+    mark_in_use(relative)
+    if not relative.has_all_files():
+        return
+    places = {identity: index for index, identity in enumerate(others)}
+    for index in store.missing():
+        place = places.get(identities[index])
+        if place is not None and relative.is_whole(place):
+            store.write(index, relative.read(place))
 
-    def make() -> dict[str, torch.Tensor]:
-        if not path.is_file():
-            workers = _workers(processes)
-            sample_nc = sample_features(source, model, seed, workers=workers, progress=progress)
-            if len(sample_nc) < project.out_channels:
-                raise DataError(
-                    f"model.project={project.out_channels} needs at least as many positions, and "
-                    f"the training images have {len(sample_nc)}."
-                )
-            set_projection(project, sample_nc)
-            tensors = {name: value.contiguous() for name, value in project.state_dict().items()}
-            described = {ABOUT: json.dumps({**facts, **(about or {})}, sort_keys=True)}
-            data = tensor_bytes(tensors, described)
-            write_atomic(path, lambda file: file.write(data))
-        with suppress(OSError):
-            os.utime(path)  # its last use
-        return load_file(check_file(path, limit=WEIGHTS_BYTES, within=path.parent))
 
-    try:
-        project.load_state_dict(processes.run_on_first(make))
-    except (RuntimeError, OSError) as error:
-        raise CheckpointError(f"cannot read {path}: delete it and run again.") from error
+def _check_complete(store: Store) -> None:
+    """Raise an error if entries are missing. Another process may have dropped some."""
+    left = len(store.missing())
+    if left:
+        raise DataError(f"{store.directory} still lacks {counted(left, 'entry')}; run it again.")

@@ -18,16 +18,17 @@ from pathlib import Path
 from reconet.cache.store import Store
 from reconet.errors import OutputError
 from reconet.system.files import open_own
+from reconet.system.progress import SILENT, Progress
 from reconet.system.user_cache import USE
 
 LOCK = ".lock"
 
 
 @contextmanager
-def lock_store(store: Store) -> Iterator[None]:
+def lock_store(store: Store, progress: Progress = SILENT) -> Iterator[None]:
     """Let one training build a store at a time. Others wait for it."""
     try:
-        handle = _lock_alone(store.directory)
+        handle = _lock_alone(store.directory, progress)
     except OSError as error:
         raise OutputError(f"cannot use {store.directory}: {error.strerror}.") from error
     try:
@@ -36,12 +37,16 @@ def lock_store(store: Store) -> Iterator[None]:
         os.close(handle)
 
 
-def _lock_alone(directory: Path) -> int:
+def _lock_alone(directory: Path, progress: Progress) -> int:
     while True:
         directory.mkdir(parents=True, exist_ok=True)
         handle = open_own(directory / LOCK, os.O_RDWR)
         with suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                progress.note(f"waiting for another training that builds {directory}")
+                fcntl.flock(handle, fcntl.LOCK_EX)
         with suppress(OSError):
             if os.path.samestat(os.fstat(handle), os.stat(directory / LOCK)):
                 return handle

@@ -16,11 +16,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from reconet.cache.cache import FEATURES, IDENTITIES, PROJECTIONS
+from reconet.cache.cache import FEATURES, IDENTITIES
 from reconet.cache.lock import LOCK, lock_unused
-from reconet.cache.store import ABOUT, CHECKSUMS
+from reconet.cache.projection import PROJECTIONS
+from reconet.cache.store import ABOUT, CHECKSUMS, count_written
 from reconet.errors import RecipeError, pick
 from reconet.system.reading import SETTINGS_BYTES, WEIGHTS_BYTES, open_file, read_file
 from reconet.system.user_cache import FAST, LABELS, USE, cache_root
@@ -163,7 +162,7 @@ def _store_item(directory: Path) -> Item:
         name=f"{directory.parent.name[:NAME_DIGITS]}-{directory.name[:NAME_DIGITS]}",
         kind=kind if isinstance(kind, str) else BROKEN,
         path=directory,
-        done=_written(directory),
+        done=count_written(directory),
         total=total if isinstance(total, int) else 0,
         bytes=sum(_bytes_on_disk(path) for path in _own_files(directory)),
         last_use=_last_use(directory),
@@ -215,14 +214,6 @@ def _read_about(directory: Path, name: str = ABOUT) -> dict[str, Any]:
         about = json.loads(read_file(path, limit=SETTINGS_BYTES, within=directory))
         return about if isinstance(about, dict) else {}
     return {}
-
-
-def _written(directory: Path) -> int:
-    path = directory / CHECKSUMS
-    with suppress(OSError):
-        data = read_file(path, within=directory)
-        return int(np.count_nonzero(np.frombuffer(data[: len(data) // 4 * 4], np.uint32)))
-    return 0
 
 
 def _last_use(directory: Path) -> float:

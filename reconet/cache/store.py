@@ -16,6 +16,7 @@ import json
 import os
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 from reconet.errors import DataError
 from reconet.system.files import write_text
 from reconet.system.progress import SILENT, Progress
+from reconet.system.reading import read_file
 
 FORMAT = 1
 ABOUT, SHAPES, CHECKSUMS = "store.json", "shapes.bin", "checksums.bin"
@@ -68,6 +70,16 @@ class Store:
             path = self.directory / name
             with path.open("ab"):
                 os.truncate(path, size)
+
+    def has_all_files(self) -> bool:
+        """Return whether no file is missing or cut short."""
+        paths = {self.directory / name: size for name, size in self._sizes().items()}
+        return all(path.is_file() and path.stat().st_size == size for path, size in paths.items())
+
+    def missing_bytes(self) -> int:
+        """Return how much room on the disk the missing entries need. The store may not exist."""
+        left = max(0, self.count - count_written(self.directory))
+        return left * (self.bytes // max(1, self.count))
 
     def missing(self) -> list[int]:
         """List the entries that are not written yet."""
@@ -165,6 +177,14 @@ class StoreGroup:
     def read(self, index: int) -> dict[str, NDArray[Any]]:
         """Return the arrays of one entry from all stores."""
         return {name: array for store in self.stores for name, array in store.read(index).items()}
+
+
+def count_written(directory: Path) -> int:
+    """Count the entries of a store that are written, without opening it."""
+    with suppress(OSError):
+        data = read_file(directory / CHECKSUMS, within=directory)
+        return int(np.count_nonzero(np.frombuffer(data[: len(data) // 4 * 4], np.uint32)))
+    return 0
 
 
 def _padded(shape: tuple[int, ...]) -> tuple[int, ...]:

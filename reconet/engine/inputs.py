@@ -15,6 +15,7 @@ from reconet.cache import (
     StoreGroup,
     TrainingViews,
     WholeImages,
+    check_room,
     count_feature_confusion,
     feature_batches,
     find_store,
@@ -142,6 +143,7 @@ def open_inputs(
         )
     views = training_request(recipe, augmentation, model, train_set)
     whole = validation_request(recipe, model, val_set)
+    processes.run_on_first(lambda: check_room([*views.find(model), *whole.find(model)]))
     return CachedInputs(
         recipe=recipe,
         train_set=train_set,
@@ -259,7 +261,7 @@ def feature_parts(
 ) -> dict[str, Part]:
     """Return the stages that a network reads beyond its trunk, for images of `size` at most."""
     stages = model.backbone.stages(size)._asdict()
-    names = set(model.context.info.stages)
+    names = set(model.context.stages_read)
     if training and model.aux is not None:
         names.add("c3")
     parts = {}

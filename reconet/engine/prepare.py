@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 
 from reconet.cache import Store, fit_projection
-from reconet.cache.store import CHECKSUMS
 from reconet.data import complete_recipe, open_split
 from reconet.data.dataset import Dataset
 from reconet.engine.inputs import (
@@ -88,10 +86,3 @@ def plan_features(
     )
     stores = tuple(store for request in requests for store in request.find(model))
     return FeaturePlan(model=model, requests=requests, stores=stores, processes=processes)
-
-
-def missing_bytes(store: Store) -> int:
-    """Return how much room on the disk the entries need that are not written yet."""
-    path = store.directory / CHECKSUMS
-    written = np.count_nonzero(np.fromfile(path, np.uint32)) if path.is_file() else 0
-    return max(0, store.count - int(written)) * (store.bytes // max(1, store.count))

@@ -187,7 +187,8 @@ def norms(factors: Factors) -> Tensor:
     """Compute |T_i| of one image, norm_r, as the product of the norms of its factors."""
     channel_r = factors.channel_brc[0].double().norm(dim=1)
     plane_r = factors.plane_brhw[0].double().flatten(1).norm(dim=1)
-    return factors.weight_r.double().abs() * channel_r * plane_r
+    norm_r: Tensor = factors.weight_r.double().abs() * channel_r * plane_r
+    return norm_r
 
 
 def gathered_part(gather_brhw: Tensor) -> Tensor:
@@ -196,7 +197,8 @@ def gathered_part(gather_brhw: Tensor) -> Tensor:
     A mask that is flat on some places and zero elsewhere covers just the part that they are.
     """
     mask_rn = gather_brhw[0].double().flatten(1)
-    return torch.special.entr(mask_rn).sum(1).exp() / mask_rn.shape[1]
+    part_r: Tensor = torch.special.entr(mask_rn).sum(1).exp() / mask_rn.shape[1]
+    return part_r
 
 
 def count_to_reach(size_n: Tensor, share: float) -> int:

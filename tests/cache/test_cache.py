@@ -9,63 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
-from reconet.cache import Part, Store, TrainingViews, WholeImages, open_features
-from reconet.cache.build import EntryWriter, Pace, check_disk, fill
-from reconet.data import open_dataset
-from reconet.data.dataset import Dataset
-from reconet.data.transforms import Augmentation
-from reconet.errors import DataError, OutputError
-from reconet.system.distributed import Processes
-from reconet.system.user_cache import ROOT_VARIABLE, cache_root
-from tests.factories import ProgressRecorder, tiny_model
-
-ALONE = Processes.single(torch.device("cpu"))
-AUGMENTATION = Augmentation(crop=(32, 48), base_size=48)
-PARTS = {
-    "c4": Part(dtype="float16", shape=(64, 4, 6)),
-    "label": Part(dtype="uint8", shape=(32, 48)),
-}
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    """Write a folder dataset with two lists that share an image."""
-    rng = np.random.default_rng(0)
-    for folder in ("images", "masks"):
-        (tmp_path / "data" / folder).mkdir(parents=True)
-    for name in "abc":
-        Image.fromarray(rng.integers(0, 256, (40, 56, 3), np.uint8)).save(
-            tmp_path / f"data/images/{name}.png"
-        )
-        Image.fromarray(rng.integers(0, 2, (40, 56), np.uint8)).save(
-            tmp_path / f"data/masks/{name}.png"
-        )
-    (tmp_path / "data/train.txt").write_text("a\nb\n")
-    (tmp_path / "data/val.txt").write_text("b\nc\n")
-    return tmp_path / "data"
-
-
-def open_list(tree: Path, split: str) -> Dataset:
-    return open_dataset("folder", split, tree, {"classes": ["one", "two"]})
-
-
-def views_of(dataset: Dataset, *, seed: int = 0, views: int = 2) -> TrainingViews:
-    return TrainingViews(dataset=dataset, augmentation=AUGMENTATION, seed=seed, views=views)
-
-
-def opened(source: TrainingViews, progress: ProgressRecorder | None = None) -> Store:
-    torch.manual_seed(0)
-    model = tiny_model("fcn", crop=(32, 48)).eval()
-    return open_features(
-        source, model, PARTS, {"kind": "test"}, ALONE, progress=progress or ProgressRecorder()
-    )
+from reconet.cache import Store, WholeImages
+from reconet.cache.build import EntryWriter, Pace, fill
+from reconet.errors import DataError
+from reconet.system.user_cache import cache_root
+from tests.cache.helpers import PARTS, open_list, opened, views_of
+from tests.factories import tiny_model
 
 
 def test_a_view_is_a_function_of_seed_image_and_view(tree: Path) -> None:
@@ -98,7 +48,13 @@ def test_splits_that_share_images_share_features(
 ) -> None:
     opened(views_of(open_list(tree, "train")))
     computed: list[int] = []
-    monkeypatch.setattr(EntryWriter, "__call__", lambda self, index: computed.append(index))
+    write = EntryWriter.__call__
+
+    def count(self: EntryWriter, index: int) -> int:
+        computed.append(index)
+        return write(self, index)
+
+    monkeypatch.setattr(EntryWriter, "__call__", count)
     opened(views_of(open_list(tree, "val")))
     assert computed == [2, 3]  # the views of c: those of b were there
 
@@ -110,12 +66,6 @@ def test_a_broken_image_is_named_and_the_rest_is_kept(tree: Path) -> None:
     stores = list((cache_root() / "features").glob("*/*/checksums.bin"))
     kept = np.frombuffer(stores[0].read_bytes(), np.uint32)
     assert (kept[:2] != 0).all()
-
-
-def test_a_full_disk_is_told_beforehand(tmp_path: Path) -> None:
-    store = Store(tmp_path, 10**9, PARTS)
-    with pytest.raises(OutputError, match=r"need .* GB and .* has .* GB free"):
-        check_disk(store, 10**9)
 
 
 def test_the_time_is_told_once_and_without_the_start_of_processes(
@@ -173,3 +123,24 @@ def test_many_processes_fill_the_same_store(tree: Path, tmp_path: Path) -> None:
         assert store.missing() == []
         contents.append((store.directory / "c4.bin").read_bytes())
     assert contents[0] == contents[1]
+
+
+def test_processes_that_look_at_different_moments_leave_no_entry_out(
+    tree: Path, tmp_path: Path
+) -> None:
+    source = views_of(open_list(tree, "train"), views=4)
+    store = Store(tmp_path / "store", len(source), PARTS)
+    store.create({})
+    model = tiny_model("fcn", crop=(32, 48)).eval()
+    fill(store, source, model, workers=0, rank=0, size=2)
+    assert store.missing() == [1, 3, 5, 7]
+    fill(store, source, model, workers=0, rank=1, size=2)  # it looks only now
+    assert store.missing() == []
+
+
+def test_a_store_that_stays_incomplete_is_an_error(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(EntryWriter, "__call__", lambda self, index: index)  # writes nothing
+    with pytest.raises(DataError, match="still lacks 4 entries"):
+        opened(views_of(open_list(tree, "train")))

@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 
 from reconet.cache import Part, Store, clear_cache, list_cache
-from reconet.cache.cache import FEATURES, PROJECTIONS
+from reconet.cache.cache import FEATURES
 from reconet.cache.lock import lock_store, mark_in_use
 from reconet.cache.manage import DAY
+from reconet.cache.projection import PROJECTIONS
 from reconet.engine import run_training
 from reconet.errors import RecipeError
 from reconet.system.user_cache import FAST, ROOT_VARIABLE, USE
 from tests.data.trees import OPTIONS, make_tree
-from tests.factories import tiny_recipe
+from tests.factories import ProgressRecorder, tiny_recipe
 
 PARTS = {"c4": Part(dtype="float16", shape=(2, 3, 5))}
 FAMILY, OTHER = "a" * 20, "b" * 20
@@ -196,6 +197,35 @@ def test_who_waits_for_a_store_that_is_deleted_gets_a_new_one(root: Path) -> Non
     builder.join(10)
     [item] = list_cache()
     assert (item.done, item.total) == (0, 3)
+
+
+class NoteAlarm(ProgressRecorder):
+    """Lets another thread wait for the first note."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted = threading.Event()
+
+    def note(self, text: str) -> None:
+        super().note(text)
+        self.noted.set()
+
+
+def test_who_waits_for_another_builder_says_so(root: Path) -> None:
+    store, progress, entered = make_store(root, "1" * 20), NoteAlarm(), threading.Event()
+
+    def build() -> None:
+        with lock_store(store, progress):
+            entered.set()
+
+    builder = threading.Thread(target=build)
+    with lock_store(store):
+        builder.start()
+        assert progress.noted.wait(10)
+        assert not entered.is_set()
+    builder.join(10)
+    assert entered.is_set()
+    assert progress.lines == [f"waiting for another training that builds {store.directory}"]
 
 
 def test_only_own_files_are_deleted_and_no_link_is_followed(root: Path, tmp_path: Path) -> None:

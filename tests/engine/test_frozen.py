@@ -1,14 +1,21 @@
 """A frozen backbone stays as it is, with and without a cache, in one process and in several."""
 
+import os
 import shutil
+import signal
+import time
 from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
+import psutil
 import pytest
 import torch
 
+from reconet.cache.room import SPARE_BYTES
+from reconet.cache.store import count_written
 from reconet.engine import plan_features, read_log, run_training
-from reconet.errors import RecipeError
+from reconet.errors import OutputError, RecipeError
 from reconet.models.trained import load_trained
 from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
@@ -96,6 +103,17 @@ def test_contexts_that_read_more_stages_share_the_last_one_with_others(tmp_path:
     assert files.count("c3.bin") == 1  # the auxiliary classifier has no part in validations
 
 
+@pytest.mark.parametrize("name", ["encnet", "cfnet"])
+def test_an_option_that_reads_more_stages_finds_them_in_the_cache(
+    tmp_path: Path, name: str
+) -> None:
+    lateral = ("model.options.lateral=true", "train.steps=1")
+    trained(tmp_path / "run", f"model.context={name}", *lateral)
+    files = sorted(path.stem for path in (tmp_path / "cache/features").rglob("c*.bin"))
+    files = [name for name in files if name != "checksums"]
+    assert files == ["c2", "c2", "c3", "c3", "c4", "c4"]  # views, and whole images
+
+
 def test_early_stages_are_those_of_the_whole_trunk() -> None:
     model = tiny_model("deeplabv3plus", project=8, frozen=True).eval()
     image_bchw = torch.rand(1, 3, 50, 70)
@@ -146,15 +164,35 @@ def test_the_projection_of_another_split_can_be_taken() -> None:
     assert not torch.equal(own, of_train)
 
 
+@pytest.mark.parametrize("file", ["c4.bin", "*.safetensors"])
 @pytest.mark.parametrize("kind", ["flip", pytest.param("cut", marks=pytest.mark.slow)])
-def test_damaged_features_are_found_and_computed_anew(tmp_path: Path, kind: str) -> None:
+def test_damaged_files_are_found_and_computed_anew(tmp_path: Path, kind: str, file: str) -> None:
     before = trained(tmp_path / "before")
-    for path in (tmp_path / "cache/features").rglob("c4.bin"):
+    paths = list((tmp_path / "cache").rglob(file))
+    assert paths
+    for path in paths:
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 1
         path.write_bytes(data if kind == "flip" else data[: len(data) // 2])
     after = trained(tmp_path / "after")
     assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+class Disk(NamedTuple):
+    total: int
+    used: int
+    free: int
+
+
+def test_a_training_without_room_for_both_splits_computes_no_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    views, _whole = plan_features(frozen_recipe(), device="cpu").stores
+    free = SPARE_BYTES + views.bytes  # for the images to learn from, and for no other
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Disk(free, 0, free))
+    with pytest.raises(OutputError, match="the features need"):
+        trained(tmp_path / "run")
+    assert not (tmp_path / "cache/features").exists()
 
 
 @pytest.mark.slow
@@ -193,6 +231,58 @@ def test_two_processes_end_near_one_and_build_the_same_cache(tmp_path: Path) -> 
     one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
     for name in one:
         torch.testing.assert_close(two[name], one[name], rtol=1e-3, atol=1e-4)
-    for path in (tmp_path / "cache/features").rglob("c4.bin"):
-        other = tmp_path / "cache of one" / path.relative_to(tmp_path / "cache")
-        assert path.read_bytes() == other.read_bytes()
+    assert scores(tmp_path / "two") == pytest.approx(scores(tmp_path / "one"), abs=0.01)
+    assert_same_cache(tmp_path / "cache", tmp_path / "cache of one")
+
+
+@pytest.mark.slow
+def test_two_processes_learn_what_one_does_without_a_cache(tmp_path: Path) -> None:
+    same = settings("model.options.dropout=0", "data.views=null")
+    run(command(tmp_path / "one", *same))
+    run(command(tmp_path / "two", *same), processes=2)
+    one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
+    for name in one:
+        torch.testing.assert_close(two[name], one[name], rtol=1e-3, atol=1e-4)
+        if name.startswith(("backbone.", "project.")):
+            assert torch.equal(two[name], one[name]), name
+    assert scores(tmp_path / "two") == pytest.approx(scores(tmp_path / "one"), abs=0.01)
+
+
+def scores(directory: Path) -> list[float]:
+    return [line["miou"] for line in read_log(directory) if line["kind"] == "val"]
+
+
+def assert_same_cache(one: Path, other: Path) -> None:
+    """Assert that two caches hold the same files, and features and labels are equal to the bit."""
+    files = [sorted(p.relative_to(root) for p in root.rglob("*.*")) for root in (one, other)]
+    assert files[0] == files[1]
+    data = [path for path in files[0] if path.suffix in {".bin", ".safetensors"}]
+    assert {"c4.bin", "label.bin", "checksums.bin"} <= {path.name for path in data}
+    for path in data:
+        assert (one / path).read_bytes() == (other / path).read_bytes(), path
+
+
+@pytest.mark.slow
+def test_a_kill_while_other_processes_build_the_cache_changes_no_bit(tmp_path: Path) -> None:
+    many = settings("data.options.train=100", "data.views=4", "model.project=null")
+    entries = 400  # enough for worker processes, and for a kill in the middle
+    run(command(tmp_path / "straight", *many))
+    shutil.move(tmp_path / "cache", tmp_path / "straight cache")
+    process = start(command(tmp_path / "killed", *many, "--resume"))
+    while written(tmp_path / "cache") < 20:
+        time.sleep(0.002)
+        assert process.poll() is None
+    workers = [
+        p for p in psutil.Process(process.pid).children() if "spawn_main" in str(p.cmdline())
+    ]
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()  # until the workers have ended too, which nobody told
+    assert workers
+    assert 20 <= written(tmp_path / "cache") < entries
+    run(command(tmp_path / "killed", *many, "--resume"))
+    assert_same_run(tmp_path / "straight", tmp_path / "killed")
+    assert_same_cache(tmp_path / "cache", tmp_path / "straight cache")
+
+
+def written(cache: Path) -> int:
+    return sum(count_written(path) for path in (cache / "features").glob("*/*"))

@@ -163,6 +163,24 @@ def test_an_export_that_cannot_be_written_fails_before_the_tracing(
         export(run, out=tmp_path / "a.onnx")
 
 
+@pytest.mark.parametrize(
+    "name", ["onnx", *(pytest.param(n, marks=pytest.mark.slow) for n in ("torch", "openvino"))]
+)
+def test_a_frozen_network_exports_with_its_projection(tmp_path: Path, name: str) -> None:
+    # With fewer components the head is so narrow that most of its logits are ties.
+    run = decided_run(tmp_path, "model.frozen=true", "model.project=32")
+    path = export(run, format=name).path
+    image_bchw = random_image(2, 3, 50, 70)
+    [logits_bkij] = open_exported(path, (LOGITS,), trusted=True)(image_bchw)
+    model = load_trained(run).model
+    with torch.no_grad():
+        true_bkij = model.coarse(image_bchw)
+        torch.nn.init.zeros_(model.state_dict()["project.weight"])
+        without_bkij = model.coarse(image_bchw)
+    torch.testing.assert_close(logits_bkij, true_bkij, rtol=1e-4, atol=1e-4)
+    assert not torch.allclose(logits_bkij, without_bkij, rtol=1e-4, atol=1e-4)
+
+
 def test_a_context_that_a_format_cannot_express_says_why(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="dmnet cannot be written as onnx: each image has"):
         export(decided_run(tmp_path, "model.context=dmnet"), format="onnx")

@@ -78,8 +78,8 @@ def test_tensors_of_ranks_sum_to_the_tensor(decomposed: Pass) -> None:
 
 
 def test_the_tensor_of_a_rank_is_an_outer_product(decomposed: Pass) -> None:
-    weight_r, c, h, w = decomposed.parts.factors
-    by_hand = weight_r[2] * torch.einsum("c,h,w->chw", c[0, 2], h[0, 2], w[0, 2])
+    weight_r, channel_brc, plane_brhw = decomposed.parts.factors
+    by_hand = weight_r[2] * channel_brc[0, 2][:, None, None] * plane_brhw[0, 2]
     torch.testing.assert_close(decomposed.parts.sub_tensor(2)[0], by_hand)
 
 

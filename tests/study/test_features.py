@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from reconet.cache.build import EntryWriter
-from reconet.engine.prepare import missing_bytes, plan_features
+from reconet.engine import plan_features
 from reconet.errors import OutputError, TrainingError
 from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
@@ -62,6 +62,13 @@ def test_trials_that_differ_only_after_the_backbone_share_their_features() -> No
     assert len(distinct_recipes([base, *(apply_overrides(base, [h]) for h in heads)])) == 1
     others = ["model.context=deeplabv3plus", "model.aux=true", "data.view_seed=1", "data.views=3"]
     assert len(distinct_recipes([base, *(apply_overrides(base, [o]) for o in others)])) == 5
+    for name in ("encnet", "cfnet"):
+        plain, lateral = (
+            apply_overrides(base, [f"model.context={name}", f"model.options.lateral={value}"])
+            for value in ("false", "true")
+        )
+        assert distinct_recipes([base, plain]) == [plain]
+        assert len(distinct_recipes([base, plain, lateral])) == 2  # it reads c2 and c3 too
     fresh = [apply_overrides(frozen(), [f"train.seed={seed}"]) for seed in (0, 1)]
     assert len(distinct_recipes(fresh)) == 2  # each seed makes a backbone of its own
     assert distinct_recipes([study_recipe()]) == []
@@ -101,18 +108,18 @@ def test_the_need_of_all_stores_is_told_before_the_first_is_made(tmp_path: Path)
 def test_what_is_missing_is_counted_by_entry(tmp_path: Path) -> None:
     features = plan_features(frozen(), device="cpu")
     views, whole = features.stores
-    assert missing_bytes(views) == views.bytes
+    assert views.missing_bytes() == views.bytes
     features.build()
-    assert (missing_bytes(views), missing_bytes(whole)) == (0, 0)
+    assert (views.missing_bytes(), whole.missing_bytes()) == (0, 0)
     views.forget([0, 3])
-    assert missing_bytes(views) == 2 * views.bytes // views.count
+    assert views.missing_bytes() == 2 * views.bytes // views.count
 
 
 def test_a_disk_without_room_for_all_stores_is_one_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Disk(10**9, 10**9, 10**6))
-    with pytest.raises(OutputError, match=r"features of this study need .* has 1\.0 MB free"):
+    with pytest.raises(OutputError, match=r"the features need .* has 1\.0 MB free"):
         prepare_study(plan("fcn"), tmp_path / "out", device="cpu")
 
 

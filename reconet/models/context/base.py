@@ -48,6 +48,11 @@ class ContextModule(nn.Module):
         # a submodule of the same name.)
         self.core = None
 
+    @property
+    def stages_read(self) -> tuple[str, ...]:
+        """Return the maps of the backbone that it reads. Some options ask for more of them."""
+        return self.info.stages
+
     def forward(self, features: Features) -> Context:
         raise NotImplementedError
 

@@ -123,6 +123,10 @@ class CFNet(ContextModule):
         self.enc = EncModule(2 * channels, num_classes if se_weight else None) if enc else None
         self.dropout = nn.Dropout(dropout)
 
+    @property
+    def stages_read(self) -> tuple[str, ...]:
+        return self.info.stages if self.lateral is None else Lateral.STAGES
+
     def forward(self, features: Features) -> Context:
         x_bchw = self.reduce(features.c4)
         if self.lateral is not None:

@@ -90,6 +90,8 @@ class EncModule(nn.Module):
 class Lateral(nn.Module):
     """c2 and c3 beside the reduced c4, joined by a 3x3 convolution."""
 
+    STAGES = ("c2", "c3", "c4")  # that a context with it reads
+
     def __init__(self, stages: Stages, channels: int) -> None:
         super().__init__()
         self.c2 = conv_bn_relu(stages.c2.channels, channels, 1)
@@ -126,6 +128,10 @@ class EncNet(ContextModule):
         self.lateral = Lateral(stages, channels) if lateral else None
         self.core = EncModule(channels, num_classes, codes)
         self.dropout = nn.Dropout(dropout)
+
+    @property
+    def stages_read(self) -> tuple[str, ...]:
+        return self.info.stages if self.lateral is None else Lateral.STAGES
 
     def forward(self, features: Features) -> Context:
         x_bchw = self.reduce(features.c4)

@@ -1,0 +1,55 @@
+"""A disk without room for all features is told before the first is computed."""
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from reconet.cache import Store, check_room
+from reconet.cache.room import SPARE_BYTES
+from reconet.cache.store import Arrays
+from reconet.errors import OutputError
+from tests.cache.helpers import PARTS
+
+
+class Disk(NamedTuple):
+    total: int
+    used: int
+    free: int
+
+
+def leave_free(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Disk(size, 0, size))
+
+
+def test_what_no_disk_can_hold_is_an_error_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match=r"need .* TB and .* free; set RECONET_CACHE"):
+        check_room([Store(tmp_path, 10**12, PARTS)])
+
+
+def test_stores_that_fit_alone_have_to_fit_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = (Store(tmp_path / name, 10, PARTS) for name in ("one", "other"))
+    leave_free(monkeypatch, SPARE_BYTES + one.bytes + other.bytes - 1)
+    check_room([one])
+    check_room([other])
+    check_room([one, Store(one.directory, 10, PARTS)])  # the same, asked for twice
+    with pytest.raises(OutputError, match="the features need"):
+        check_room([one, other])
+
+
+def test_only_what_is_missing_needs_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path / "store", 2, PARTS)
+    assert store.missing_bytes() == store.bytes
+    store.create({})
+    entry: Arrays = {"c4": np.zeros((64, 4, 6), np.float16), "label": np.zeros((32, 48), np.uint8)}
+    store.write(1, entry)
+    assert store.missing_bytes() == store.bytes // 2
+    leave_free(monkeypatch, SPARE_BYTES + store.bytes // 2)
+    check_room([store])
+    store.write(0, entry)
+    leave_free(monkeypatch, 0)
+    check_room([store])
