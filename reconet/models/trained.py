@@ -186,10 +186,12 @@ def put_weights(
     missing = [k for k in report.missing if not (other_classes and k.startswith(AUXILIARY))]
     if missing or report.unexpected or other_shape:
         first = [*missing, *report.unexpected, *other_shape][0]
+        only_shapes = not missing and not report.unexpected
+        hint = " Some contexts have weights of the size of data.crop." if only_shapes else ""
         raise CheckpointError(
             f"{source} holds another network: {counted(len(missing), 'weight')} missing, "
             f"{len(report.unexpected)} unexpected, {len(other_shape)} of another shape "
-            f"(the first: {first})."
+            f"(the first: {first}).{hint}"
         )
     model.load_state_dict({key: state[key] for key in report.loaded}, strict=False)
     return report

@@ -114,8 +114,12 @@ def test_init_from_another_run_leaves_only_the_classifiers_of_other_classes(
 
 def test_init_from_refuses_a_network_of_another_size(tmp_path: Path) -> None:
     source = save_network(tmp_path, recipe())
-    other = build_model(recipe("model.rank=9"), CLASSES)
-    with pytest.raises(CheckpointError, match="holds another network"):
+    for setting in ("model.rank=9", "data.crop=96"):
+        other = build_model(recipe(setting), CLASSES)
+        with pytest.raises(CheckpointError, match=r"holds another network.*the size of data\.crop"):
+            put_weights(other, run_weights(source), source, other_classes=True)
+    other = build_model(recipe("model.context=fcn"), CLASSES)
+    with pytest.raises(CheckpointError, match=r"holds another network.*\)\.$"):
         put_weights(other, run_weights(source), source, other_classes=True)
 
 
