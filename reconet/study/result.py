@@ -17,8 +17,7 @@ from reconet.system.readable import counted
 FIGURE = "miou"
 COLUMNS = (
     *("variant", "mIoU %", "95 %", "seeds", "to baseline", "95 %", "mean A %", "lost", "95 %"),
-    *("params M", "MACs G", "img/s", "spread of A", "eff. rank", "spread of lambda"),
-    *("between images", "paper %"),
+    *("params M", "MACs G", "img/s", "spread of A", "eff. rank", "spread of lambda", "paper %"),
 )
 
 
@@ -52,10 +51,6 @@ class VariantResult:
         """Return a liveness figure at the last validation, as a mean over seeds."""
         ends = [trial.trajectory[-1] for trial in self.trials if trial.trajectory]
         return _mean([end[name] for end in ends if name in end])
-
-    def between_images(self) -> float | None:
-        """Return how much the attention differs between images, as a mean over seeds."""
-        return _mean([t.spectrum.between_images for t in self.trials if t.spectrum is not None])
 
     def speed(self) -> float | None:
         """Return images per second in training, as a mean over seeds."""
@@ -189,7 +184,6 @@ def _texts(row: VariantResult, is_baseline: bool) -> list[str]:
             _number(row.last_liveness(name), digits)
             for name, digits in zip(LIVENESS, (3, 2, 4), strict=True)
         ),
-        _number(row.between_images(), 3),
         "-" if row.paper is None else f"{row.paper:g}",
     ]
 
@@ -257,7 +251,7 @@ MEANINGS = (
     "and the loss; no loss: A is dead",
     "params, MACs: of one crop, in use",
     "img/s: median in training, beside whatever else the machine did",
-    "spread: standard deviation over mean; between images: of A at one place and channel",
+    "spread: standard deviation over mean",
 )
 
 

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from reconet.recipes import find_recipe
 from reconet.recipes.overrides import apply_overrides
 from reconet.study.page import render_html, render_markdown
@@ -9,13 +11,14 @@ from reconet.study.result import StudyResult
 from reconet.study.variants import STUDIES
 
 
-def test_neither_document_of_a_study_shows_where_its_files_are(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("setting", "name"), [("model.weights", "resnet50.safetensors"), ("train.init_from", "first")]
+)
+def test_neither_document_of_a_study_shows_where_its_files_are(
+    tmp_path: Path, setting: str, name: str
+) -> None:
     secret = tmp_path / "secret"
-    places = [
-        f"data.root={secret / 'voc'}",
-        f"model.weights={secret / 'resnet50_imagenet1k_caffe.safetensors'}",
-        f"train.init_from={secret / 'first'}",
-    ]
+    places = [f"data.root={secret / 'voc'}", f"{setting}={secret / name}"]
     result = StudyResult(
         study=STUDIES["rank"],
         recipe=apply_overrides(find_recipe("voc12/reconet_r50"), places),
@@ -27,5 +30,5 @@ def test_neither_document_of_a_study_shows_where_its_files_are(tmp_path: Path) -
     )
     for made in (render_html(result), render_markdown(result)):
         assert "secret" not in made
-        assert "from resnet50_imagenet1k_caffe.safetensors" in made
+        assert f"weights from {name}" in made
         assert "cannot read a.jpg" in made
