@@ -1,28 +1,24 @@
 """Build what a training needs from its recipe, and check it before the first step."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 
 from reconet.data.dataset import Dataset, has_labels
 from reconet.data.order import steps_per_epoch
 from reconet.data.transforms import Augmentation
-from reconet.engine.checkpoint import run_weights
+from reconet.engine.init_from import start_from
 from reconet.engine.optim import Ema, make_optimizer
 from reconet.engine.sync_batchnorm import synchronise_batchnorm
 from reconet.engine.train import State
-from reconet.errors import CheckpointError, DataError, RecipeError, TrainingError
-from reconet.inference import find_network
+from reconet.errors import DataError, RecipeError, TrainingError
 from reconet.models.loss_terms import PIXEL_TERMS, REGION_TERMS
 from reconet.models.losses import term_weights
 from reconet.models.segmenter import Segmenter, build_model
-from reconet.models.trained import put_weights, read_info
 from reconet.models.weights import find_weights
 from reconet.recipes.schema import Loss, Recipe
 from reconet.system.distributed import Processes
 from reconet.system.hardware import make_bf16_safe, set_deterministic
-from reconet.system.run_files import BEST
 
 
 def total_steps(recipe: Recipe, images: int) -> int:
@@ -53,11 +49,7 @@ def make_state(
     start = recipe.train.init_from
     model = build_model(recipe, num_classes, pretrained=fresh and start is None)
     if fresh and start is not None:
-        path = find_network(start).path
-        _check_strides(recipe, start, path)
-        weights = run_weights(path)
-        report = put_weights(model, weights, start, other_classes=True)
-        model.weights_from = f"{start}, {len(report.loaded)} of {len(model.state_dict())} tensors"
+        start_from(model, recipe.model, start)
     model.to(processes.device)
     if fresh and start is None and fit is not None:
         fit(model)
@@ -68,22 +60,6 @@ def make_state(
     scaler = torch.amp.GradScaler(processes.device.type, enabled=recipe.train.precision == "fp16")
     optimizer = make_optimizer(model, recipe.optim)
     return State(model=model, optimizer=optimizer, scaler=scaler, ema=ema)
-
-
-def _check_strides(recipe: Recipe, start: Path, path: Path) -> None:
-    """Refuse weights of a ResNet that strides elsewhere: they fit, and mean something else."""
-    file = path / BEST if path.is_dir() else path
-    if file.suffix != ".safetensors" or not file.is_file():
-        return
-    try:
-        theirs, ours = read_info(file).recipe.model, recipe.model
-    except CheckpointError:
-        return  # weights alone, or a damaged file, which is told when it is read
-    if theirs.backbone == ours.backbone and theirs.stride_on != ours.stride_on:
-        raise RecipeError(
-            f"{start} was trained with model.stride_on={theirs.stride_on}, not {ours.stride_on}; "
-            f"set model.stride_on={theirs.stride_on}."
-        )
 
 
 def check_start(recipe: Recipe, processes: Processes, *, resume: bool) -> None:

@@ -131,3 +131,20 @@ def test_init_from_refuses_a_network_that_strides_elsewhere(tmp_path: Path) -> N
         make_state(other, CLASSES, ALONE, fresh=True)
     same = apply_overrides(other, ["model.stride_on=1x1"])
     assert "tensors" in make_state(same, CLASSES, ALONE, fresh=True).model.weights_from
+
+
+def test_init_from_names_the_settings_that_another_network_has(tmp_path: Path) -> None:
+    own = ("model.context=reconet_plus", "model.options.separable=true", "model.rank=null")
+    source = save_network(tmp_path, recipe(*own))
+    changes = (
+        "model.context=reconet_plus",
+        "model.rank=null",
+        "model.width=0.25",
+        "model.options.gpm=true",
+    )
+    other = recipe(*changes, f"train.init_from={source}")
+    with pytest.raises(CheckpointError) as caught:
+        make_state(other, CLASSES, ALONE, fresh=True)
+    for words in ("model.width=0.125", "model.options.separable=true", "no model.options.gpm"):
+        assert words in str(caught.value)
+    assert "model.context" not in str(caught.value)

@@ -127,7 +127,7 @@ def test_it_works_at_any_size_without_resampling(separable: bool) -> None:
 
 @pytest.mark.parametrize(("separable", "products"), [(False, 4), (True, 2)])
 def test_the_core_is_small(separable: bool, products: int) -> None:
-    """Masks of both kinds, gathering and placing are one product of r c h w each."""
+    # Masks of both kinds, gathering and placing are one product of r c h w each.
     with torch.device("meta"):
         core = FragmentReconstruction(512, separable=separable).eval()
         cost = module_cost(core, torch.empty(1, 512, 64, 64))
