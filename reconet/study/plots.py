@@ -14,6 +14,8 @@ from reconet.system.files import write_bytes
 from reconet.system.readable import counted
 
 ACCENT, OTHER, SOFT = "#c0392b", "#2c5d8f", "#9a9a9a"
+PRINT = (430, 290)  # width and height of the plot of costs between its outer points, in points
+CHARACTER = 4.6  # width of a letter of its names
 PANELS = (
     ("attention_spread", "spread of A"),
     ("effective_rank", "effective rank of A"),
@@ -179,13 +181,22 @@ def draw_cost(result: StudyResult) -> Figure | None:
     figure = Figure(figsize=(8, 5), dpi=130, layout="constrained")
     axes = figure.add_subplot()
     points = [(r.trials[0].macs / 1e9, 100 * r.score.mean) for r in rows if r.score is not None]
-    for row, point, offset in zip(rows, points, _name_offsets(points), strict=True):
+    names = [_plain(row.variant) for row in rows]
+    for row, point in zip(rows, points, strict=True):
         assert row.score is not None
         colour = ACCENT if any(trial.spectrum for trial in row.trials) else OTHER
         half = None if row.score.half_width is None else 100 * row.score.half_width
         axes.errorbar(*point, yerr=half, fmt="o", color=colour, alpha=0.8, elinewidth=0.6)
+    for name, point, (x, y) in zip(names, points, place_names(names, points), strict=True):
         axes.annotate(
-            _plain(row.variant), point, xytext=(5, offset), textcoords="offset points", fontsize=8
+            name,
+            point,
+            xytext=(x, y),
+            textcoords="offset points",
+            fontsize=8,
+            ha="left" if x > 0 else "right",
+            va="center",
+            arrowprops={"arrowstyle": "-", "linewidth": 0.4, "color": SOFT},
         )
     axes.set(xlabel="MACs of one crop, G", ylabel="mIoU %")
     axes.margins(x=0.12)
@@ -193,20 +204,42 @@ def draw_cost(result: StudyResult) -> Figure | None:
     return figure
 
 
-def _name_offsets(points: Sequence[tuple[float, float]]) -> list[float]:
-    """Return how far above each point its name goes, so that names of neighbours do not overlap."""
-    wide, high = (max(p[axis] for p in points) - min(p[axis] for p in points) for axis in (0, 1))
-    text = (0.14 * (wide or 1), 0.035 * (high or 1))  # of a name, in units of the axes
-    placed: list[tuple[float, float]] = []
-    offsets: list[float] = []
-    for x, y in points:
-        for offset in (4, -10, 14, -20, 24):
-            at = (x, y + offset / 300 * (high or 1))  # the axes are some 300 points high
-            if not any(abs(at[0] - a) < text[0] and abs(at[1] - b) < text[1] for a, b in placed):
+def place_names(
+    names: Sequence[str], points: Sequence[tuple[float, float]]
+) -> list[tuple[float, float]]:
+    """Return where each name goes, beside its point, so that it covers no other name and no point.
+
+    Offsets are in points of print. Nearer places are tried first, then those farther away.
+    """
+    low, scale = zip(*(_print_scale(axis, points) for axis in (0, 1)), strict=True)
+    dots = [((x - low[0]) * scale[0], (y - low[1]) * scale[1]) for x, y in points]
+    taken = [(x - 3, x + 3, y - 3, y + 3) for x, y in dots]
+    offsets = []
+    for name, (x, y) in zip(names, dots, strict=True):
+        wide = CHARACTER * len(name)
+        for right, up in [(side, up) for up in (0, 11, -11, 22, -22, 33, -33) for side in (1, -1)]:
+            edge = x + 7 * right
+            box = (
+                min(edge, edge + wide * right),
+                max(edge, edge + wide * right),
+                y + up - 5,
+                y + up + 5,
+            )
+            if not any(_overlap(box, other) for other in taken):
                 break
-        placed.append(at)
-        offsets.append(offset)
+        taken.append(box)
+        offsets.append((7.0 * right, float(up)))
     return offsets
+
+
+def _print_scale(axis: int, points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return the lowest value along an axis of the plot, and points of print per unit."""
+    values = [point[axis] for point in points]
+    return min(values), PRINT[axis] / ((max(values) - min(values)) or 1)
+
+
+def _overlap(one: Sequence[float], other: Sequence[float]) -> bool:
+    return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
 
 
 def _draw(axes: Axes, points: Sequence[tuple[float, float]], index: int, factor: float) -> Any:
@@ -236,7 +269,9 @@ def _mean_spectrum(row: VariantResult, figure: str, part: str) -> float:
 def _title(result: StudyResult) -> str:
     data = result.recipe.data
     splits = f"{data.name}, trained on {data.train_split}, scored on {data.val_split}"
-    return f"{result.study.question}  {splits}, {counted(len(result.seeds), 'seed')}"
+    counts = sorted({len(row.trials) for row in result.rows})
+    fewest = f"{counts[0]} to " if counts[0] < counts[-1] else ""
+    return f"{result.study.question}\n{splits}, {fewest}{counted(counts[-1], 'seed')}"
 
 
 def _plain(text: str) -> str:

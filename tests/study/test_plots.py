@@ -14,6 +14,7 @@ from reconet.study.plots import (
     draw_figures,
     draw_spectra,
     encode_png,
+    place_names,
 )
 from reconet.study.result import StudyResult, VariantResult
 from reconet.study.spectrum import Spectrum
@@ -142,6 +143,19 @@ def test_names_of_neighbours_are_not_on_each_other() -> None:
         )
     )
     assert figure is not None
-    one, two, far = (text.get_position()[1] for text in figure.axes[0].texts)
+    one, two, far = (text.get_position() for text in figure.axes[0].texts)
     assert one != two
     assert far == one
+
+
+def test_names_of_points_in_a_heap_do_not_cover_one_another() -> None:
+    names = [f"name{number}" for number in range(8)]
+    points = [(1.0 + 0.001 * number, 50.0) for number in range(8)] + [(9.0, 90.0), (0.0, 10.0)]
+    offsets = place_names([*names, "far", "low"], points)
+    assert offsets[-2:] == [(7.0, 0.0), (7.0, 0.0)]
+    sides = [(x > 0, y) for x, y in offsets[:8]]
+    assert len(set(sides)) == 8, "two names stand at the same place"
+
+
+def test_a_single_point_has_its_name_beside_it() -> None:
+    assert place_names(["only"], [(1.0, 50.0)]) == [(7.0, 0.0)]
