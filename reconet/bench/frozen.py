@@ -27,9 +27,12 @@ from reconet.recipes import find_recipe
 from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
 from reconet.system.distributed import Processes, pick_device
+from reconet.system.hardware import make_bf16_safe
+from reconet.system.precision import Precision
 from reconet.system.timing import ratios, time_in_turns
 
 FULL, CACHED, BUILD = "whole network", "head on cached features", "an entry of the cache"
+BUILD_BF16 = "an entry in bf16"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +44,7 @@ class FrozenBench:
     over_full: float  # speed as a multiple of the whole network's, median over the steps
     cache_bytes_per_image: int  # and view
     build_seconds_per_image: float  # and view, with as many processes as a training has threads
+    build_in_bf16: float  # speed of that in bf16, as a multiple of that in fp32
     break_even_epochs: float | None  # after which building one view has paid; None: never
 
 
@@ -58,6 +62,8 @@ def bench_frozen(
     The network is that of voc12/frozen_r50, with random weights.
     """
     processes = Processes.single(pick_device(device))
+    if processes.device.type == "cpu":
+        make_bf16_safe()  # before the first product
     recipe = apply_overrides(
         find_recipe("voc12/frozen_r50"),
         [
@@ -70,13 +76,16 @@ def bench_frozen(
     )
     dataset = open_dataset("scenes", "train", None, recipe.data.options)
     with TemporaryDirectory(prefix="reconet-bench-") as folder:
-        store, write_entry, head = _cached_state(recipe, dataset, processes, Path(folder))
+        store, writers, head = _cached_state(recipe, dataset, processes, Path(folder))
         stream = _features(store, recipe, dataset)
-        run_head, entries = train(head, stream, recipe, steps + 1, processes), cycle(range(batch))
+        run_head = train(head, stream, recipe, steps + 1, processes)
         calls: dict[str, Callable[[], object]] = {
             FULL: _full_step(recipe, dataset, processes),
             CACHED: partial(next, run_head),
-            BUILD: lambda: write_entry(next(entries)),
+            **{
+                name: partial(next, map(write_entry, cycle(range(batch))))
+                for name, write_entry in writers.items()
+            },
         }
         times = time_in_turns(calls, steps)
     builders = torch.get_num_threads() if processes.device.type == "cpu" else 1
@@ -95,6 +104,7 @@ def summarise(
         over_full=median(ratios(times[FULL], times[CACHED])),
         cache_bytes_per_image=entry_bytes,
         build_seconds_per_image=build,
+        build_in_bf16=median(ratios(times[BUILD], times[BUILD_BF16])),
         break_even_epochs=build / (full - cached) if full > cached else None,
     )
 
@@ -111,7 +121,7 @@ def _full_step(recipe: Recipe, dataset: Dataset, processes: Processes) -> Callab
 
 def _cached_state(
     recipe: Recipe, dataset: Dataset, processes: Processes, folder: Path
-) -> tuple[Store, EntryWriter, State]:
+) -> tuple[Store, dict[str, EntryWriter], State]:
     """Fill a cache of its own, and return what writes an entry and what trains."""
     state = _state(recipe, dataset, processes)
     crop = recipe.data.crop
@@ -120,7 +130,12 @@ def _cached_state(
     store = Store(folder, len(source), parts)
     store.create({})
     fill(store, source, state.model.eval(), workers=0)
-    return store, EntryWriter(store, source, as_fast_trunk(state.model)), state
+    precisions: dict[str, Precision] = {BUILD: "fp32", BUILD_BF16: "bf16"}
+    writers = {
+        name: EntryWriter(store, source, as_fast_trunk(state.model, precision), precision)
+        for name, precision in precisions.items()
+    }
+    return store, writers, state
 
 
 def _state(recipe: Recipe, dataset: Dataset, processes: Processes) -> State:

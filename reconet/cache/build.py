@@ -22,6 +22,7 @@ from reconet.models.features import Features
 from reconet.models.fold import fold_batchnorm
 from reconet.models.segmenter import Segmenter
 from reconet.system.distributed import Processes
+from reconet.system.precision import Precision, autocast, cast_layers
 from reconet.system.progress import SILENT, Progress
 from reconet.system.timing import readable_seconds
 
@@ -38,11 +39,12 @@ class EntryWriter:
 
     store: Store
     source: Source
-    model: Segmenter
+    model: Segmenter  # from as_fast_trunk
+    precision: Precision = "fp32"
 
     def __call__(self, index: int) -> int:
         image_bchw, label_hw = self.source[index]
-        with one_thread():
+        with one_thread(), autocast(self.model.mean_c11.device, self.precision):
             features = compute(self.model, image_bchw, self.store.parts)
         parts = {"label": label_hw} | features._asdict()
         arrays = {name: np.asarray(parts[name]) for name in self.store.parts}
@@ -60,7 +62,7 @@ def compute(model: Segmenter, image_bchw: Tensor, names: Iterable[str]) -> Featu
     weight = next(model.backbone.parameters())
     image_bchw = image_bchw.to(weight.device).contiguous(memory_format=torch.channels_last)
     features = model.trunk(image_bchw, stages=stages)
-    return Features(*(map_bchw.squeeze(0).cpu().contiguous() for map_bchw in features))
+    return Features(*(map_bchw.squeeze(0).float().cpu().contiguous() for map_bchw in features))
 
 
 def fill(
@@ -69,6 +71,7 @@ def fill(
     model: Segmenter,
     *,
     workers: int,
+    precision: Precision = "fp32",
     rank: int = 0,
     size: int = 1,
     progress: Progress = SILENT,
@@ -80,7 +83,7 @@ def fill(
     missing = [index for index in store.missing() if index % size == rank]
     if not missing:
         return
-    work = EntryWriter(store, source, as_fast_trunk(model))
+    work = EntryWriter(store, source, as_fast_trunk(model, precision), precision)
     workers = workers if len(missing) >= FEW else 0
     progress.start(len(missing), "compute features")
     pace = Pace(len(missing), workers)
@@ -122,9 +125,10 @@ class Pace:
         return readable_seconds(took / self._measured * self._left)
 
 
-def as_fast_trunk(model: Segmenter) -> Segmenter:
-    """Copy a network for use only: batch norm folded, channels last."""
+def as_fast_trunk(model: Segmenter, precision: Precision = "fp32") -> Segmenter:
+    """Copy a network for use only: batch norm folded, channels last, layers in `precision`."""
     folded = fold_batchnorm(model)
+    cast_layers(folded, precision)
     return folded.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 

@@ -22,6 +22,7 @@ from reconet.errors import DataError, OutputError
 from reconet.models.segmenter import Segmenter
 from reconet.system.distributed import Processes
 from reconet.system.files import readable_bytes, write_text
+from reconet.system.precision import Precision
 from reconet.system.progress import SILENT, Progress
 from reconet.system.readable import counted
 from reconet.system.reading import read_file
@@ -38,18 +39,20 @@ def open_features(
     facts: Mapping[str, object],
     processes: Processes,
     *,
+    precision: Precision = "fp32",
     about: Mapping[str, object] | None = None,
     progress: Progress = SILENT,
 ) -> Store:
     """Return a complete store of the features of `source`, computing what is missing.
 
     `facts` says what the entries are, beside their images and the network. The store's name
-    depends on it. `about` only describes the store, for people.
+    depends on it, and on `precision`, which the backbone computes in. `about` only describes the
+    store, for people.
     """
-    store = find_store(source, model, parts, facts)
+    store = find_store(source, model, parts, facts, precision)
     identities = [source.identity(index) for index in range(len(source))]
     with processes.first_holds(lambda: lock_store(store, progress)):
-        described = {**(about or {}), **facts}
+        described = {**(about or {}), **facts, **_unusual(precision)}
         processes.run_on_first(lambda: _prepare(store, identities, described, progress))
         error = None
         try:
@@ -58,6 +61,7 @@ def open_features(
                 source,
                 model,
                 workers=worker_count(processes),
+                precision=precision,
                 rank=processes.rank,
                 size=processes.size,
                 progress=progress,
@@ -70,12 +74,17 @@ def open_features(
 
 
 def find_store(
-    source: Source, model: Segmenter, parts: Mapping[str, Part], facts: Mapping[str, object]
+    source: Source,
+    model: Segmenter,
+    parts: Mapping[str, Part],
+    facts: Mapping[str, object],
+    precision: Precision = "fp32",
 ) -> Store:
     """Return the store of the features of `source`. It may be incomplete, or not exist yet."""
     shapes = {name: [part.dtype, *part.shape] for name, part in parts.items()}
     trunk = digest_of_trunk(model.backbone, model.project if "c4" in parts else None)
-    family = digest_of({"trunk": trunk, "parts": shapes, **_identity(model), **facts})
+    network = {"trunk": trunk, **_identity(model), **_unusual(precision)}
+    family = digest_of({"parts": shapes, **network, **facts})
     identities = [source.identity(index) for index in range(len(source))]
     return Store(cache_root() / FEATURES / family / digest_of(identities), len(source), dict(parts))
 
@@ -84,6 +93,11 @@ def _identity(model: Segmenter) -> dict[str, object]:
     """Return what a backbone computes by beside its weights, if it has such a thing."""
     identity = dict(model.backbone.cache_facts())
     return {"backbone": identity} if identity else {}
+
+
+def _unusual(precision: Precision) -> dict[str, object]:
+    """Return the precision if it is not the usual one, which names no store."""
+    return {} if precision == "fp32" else {"precision": precision}
 
 
 def _prepare(

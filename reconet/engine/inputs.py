@@ -31,6 +31,7 @@ from reconet.inference.protocol import Protocol
 from reconet.models.segmenter import Segmenter
 from reconet.recipes.schema import Recipe
 from reconet.system.distributed import Processes
+from reconet.system.precision import Precision
 from reconet.system.progress import Progress
 
 
@@ -162,11 +163,13 @@ class FeatureRequest:
     parts: dict[str, Part]
     facts: dict[str, object]  # that name the store, beside the network and the images
     about: dict[str, object]  # that only describe it, for people
+    precision: Precision  # that the backbone computes in
 
     def find(self, model: Segmenter) -> tuple[Store, ...]:
         """Return the stores of these features, which may not exist yet."""
         return tuple(
-            find_store(self.source, model, parts, self.facts) for parts in self._parts_of_stores()
+            find_store(self.source, model, parts, self.facts, self.precision)
+            for parts in self._parts_of_stores()
         )
 
     def open(self, model: Segmenter, processes: Processes, progress: Progress) -> StoreGroup:
@@ -178,6 +181,7 @@ class FeatureRequest:
                 parts,
                 self.facts,
                 processes,
+                precision=self.precision,
                 about=self.about,
                 progress=progress,
             )
@@ -209,6 +213,7 @@ def training_request(
             **_option_facts(recipe),
         },
         about=describe_features(recipe, train_set, model.output_stride) | {"views": views.views},
+        precision=recipe.train.precision,
     )
 
 
@@ -225,6 +230,7 @@ def validation_request(recipe: Recipe, model: Segmenter, val_set: Dataset) -> Fe
             **_option_facts(recipe),
         },
         about=describe_features(recipe, val_set, model.output_stride),
+        precision=recipe.train.precision,
     )
 
 

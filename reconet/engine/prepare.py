@@ -14,7 +14,13 @@ from reconet.engine.inputs import (
     training_views,
     validation_request,
 )
-from reconet.engine.setup import augmentation, check_labels, check_views, make_state
+from reconet.engine.setup import (
+    augmentation,
+    check_labels,
+    check_precision,
+    check_views,
+    make_state,
+)
 from reconet.models.segmenter import Segmenter
 from reconet.recipes.schema import Recipe
 from reconet.system.distributed import Processes, pick_device
@@ -69,6 +75,7 @@ def plan_features(
     processes = Processes.single(pick_device(device))
     recipe = complete_recipe(recipe)
     check_views(recipe)
+    check_precision(recipe, processes)
     train_set = open_split(recipe.data, recipe.data.train_split)
     val_set = open_split(recipe.data, recipe.data.val_split)
     check_labels(train_set, val_set)

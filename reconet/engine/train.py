@@ -22,9 +22,9 @@ from reconet.models.losses import segmentation_loss, step_counts
 from reconet.models.segmenter import Segmenter
 from reconet.recipes.schema import Recipe
 from reconet.system.distributed import Processes
+from reconet.system.precision import autocast
 
 AnyBatch = Batch | FeatureBatch
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class Step(NamedTuple):
@@ -164,9 +164,8 @@ def _loss(
     counts_2: Tensor,
     class_weight_k: Tensor | None,
 ) -> Tensor:
-    precision = recipe.train.precision
     size = (label_bhw.shape[1], label_bhw.shape[2])
-    with torch.autocast(label_bhw.device.type, DTYPES[precision], enabled=precision != "fp32"):
+    with autocast(label_bhw.device, recipe.train.precision):
         logits: Logits = net(inputs, size)
     own = segmentation_loss(
         logits, label_bhw, recipe.loss, counts_2=counts_2, class_weight_k=class_weight_k

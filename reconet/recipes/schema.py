@@ -240,7 +240,7 @@ class Train(Settings):
     seed: Seed = 0
     """determines order, augmentation, dropout and initial weights"""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
-    """number format of autocast"""
+    """number format of autocast, and of the features that a training computes for the cache"""
     channels_last: bool = False
     """memory layout of the images and weights"""
     deterministic: bool = False

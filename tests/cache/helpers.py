@@ -9,6 +9,7 @@ from reconet.data import open_dataset
 from reconet.data.dataset import Dataset
 from reconet.data.transforms import Augmentation
 from reconet.system.distributed import Processes
+from reconet.system.precision import Precision
 from tests.factories import ProgressRecorder, tiny_model
 
 ALONE = Processes.single(torch.device("cpu"))
@@ -27,9 +28,19 @@ def views_of(dataset: Dataset, *, seed: int = 0, views: int = 2) -> TrainingView
     return TrainingViews(dataset=dataset, augmentation=AUGMENTATION, seed=seed, views=views)
 
 
-def opened(source: TrainingViews, progress: ProgressRecorder | None = None) -> Store:
+def opened(
+    source: TrainingViews,
+    progress: ProgressRecorder | None = None,
+    precision: Precision = "fp32",
+) -> Store:
     torch.manual_seed(0)
     model = tiny_model("fcn", crop=(32, 48)).eval()
     return open_features(
-        source, model, PARTS, {"kind": "test"}, ALONE, progress=progress or ProgressRecorder()
+        source,
+        model,
+        PARTS,
+        {"kind": "test"},
+        ALONE,
+        precision=precision,
+        progress=progress or ProgressRecorder(),
     )

@@ -43,6 +43,21 @@ def test_entries_are_the_features_of_their_views(tree: Path) -> None:
         torch.testing.assert_close(got_chw, expected_chw, rtol=2e-3, atol=2e-3)
 
 
+def test_features_in_bf16_are_those_of_a_training_in_bf16(tree: Path) -> None:
+    source = views_of(open_list(tree, "train"))
+    usual, store = opened(source), opened(source, precision="bf16")
+    assert store.directory != usual.directory
+    torch.manual_seed(0)
+    model = tiny_model("fcn", crop=(32, 48)).eval()
+    for index in range(4):
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            expected_chw = model.trunk(source[index][0]).c4[0].float()
+        got_chw = torch.from_numpy(store.read(index)["c4"].astype(np.float32))
+        error = (got_chw - expected_chw).norm() / expected_chw.norm()
+        assert error < 0.02  # bf16 has 8 bits, and batch norm is folded here
+        assert not np.array_equal(store.read(index)["c4"], usual.read(index)["c4"])
+
+
 def test_splits_that_share_images_share_features(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
