@@ -65,6 +65,14 @@ OutOption = Annotated[
         "--out", metavar="DIR", help="Folder to write, by default runs/study-<study>[-quick]."
     ),
 ]
+AddOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--add",
+        metavar="FILE",
+        help="results.json of the same study from elsewhere: its trainings are not run again.",
+    ),
+]
 QuickOption = Annotated[
     bool,
     typer.Option("--quick", help=f"Minutes, not hours: {QUICK}, fewer variants and seeds."),
@@ -92,6 +100,7 @@ def study(
     variants: VariantsOption = None,
     baseline: BaselineOption = None,
     out: OutOption = None,
+    added: AddOption = None,
     quick: QuickOption = False,
     jobs: JobsOption = None,
     keep_networks: KeepOption = False,
@@ -105,9 +114,10 @@ def study(
 
     Differences have 95 % intervals. Variants with the same seed see the same images in the same
     order. Run the command again to resume: finished trainings are kept. The --out folder has the
-    table, the figures and report.html. With a recipe on cached features (data.views) these are
-    computed first, once for all trainings. With --set train.init_from=DIR of another study each
-    training starts from the network of the same variant and seed there.
+    table, the figures, report.html and results.json. To share the work among machines, run other
+    seeds on each, and add their results.json by --add. With a recipe on cached features
+    (data.views) these are computed first, once for all trainings. With --set train.init_from=DIR of
+    another study each training starts from the network of the same variant and seed there.
 
     \b
     Examples:
@@ -116,6 +126,7 @@ def study(
       reconet study components --quick
       reconet study rank --variants r1,r16,r64 --seeds 5 --out runs/ranks
       reconet study contexts --recipe voc12/frozen_r50 --set data.root=/data/voc --seeds 0,1,2
+      reconet study components --quick --seeds 0-5 --add elsewhere/results.json
     """
     if markdown and as_json:
         raise RecipeError("--markdown and --json exclude each other.")
@@ -137,6 +148,7 @@ def study(
         _list_variants(plan, as_json)
         return
     folder = out or Path("runs") / f"study-{name}{'-quick' if quick else ''}"
+    _add(plan, folder, added or [])
     result = _run(plan, folder, jobs or default_jobs(), device, keep_networks)
     _print_study(result, markdown, as_json)
     print_line(f"report: {folder / 'report.html'}", err=True)
@@ -144,6 +156,13 @@ def study(
         for line in result.missing:
             print_line(f"reconet: {line}", err=True)
         raise typer.Exit(1)
+
+
+def _add(plan: "StudyPlan", folder: Path, files: list[Path]) -> None:
+    from reconet.study import add_results
+
+    for file in files:
+        add_results(file, folder, plan.study, plan.recipe)
 
 
 def _run(

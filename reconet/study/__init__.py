@@ -9,6 +9,8 @@ life.py           score a network with its attention replaced by a mean
 scheduler.py      run trials side by side
 study_file.py     study.json, which says what a directory was made with
 result.py         the results as rows, with means and intervals over seeds
+results_file.py   results.json: all results in one file, to keep, to share and to add to
+tables.py         the rows as tables of text
 stats.py          means, intervals, paired differences
 spectrum.py       how many ranks an attention uses
 paper_scores.py   the paper's scores for the same questions
@@ -16,6 +18,7 @@ plots.py, page.py the results as figures, as one HTML file and as Markdown
 """
 
 from reconet.study.result import StudyResult
+from reconet.study.results_file import add_results, read_results, write_results
 from reconet.study.study import (
     StudyPlan,
     default_jobs,
@@ -31,9 +34,12 @@ __all__ = [
     "Study",
     "StudyPlan",
     "StudyResult",
+    "add_results",
     "default_jobs",
     "make_plan",
     "open_study",
     "prepare_study",
+    "read_results",
     "run_study",
+    "write_results",
 ]

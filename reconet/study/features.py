@@ -61,6 +61,7 @@ def _features_of(recipe: Recipe, stages: tuple[str, ...]) -> str:
             "trunk": model.model_dump(mode="json", exclude=HEAD),
             "stages": stages,
             "from": str(train.init_from),
+            "precision": train.precision,
             "seed": train.seed if fresh else None,
         }
     )

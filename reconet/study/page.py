@@ -7,8 +7,9 @@ from pathlib import Path
 from reconet.recipes.storage import without_paths
 from reconet.report.html import embedded_image, html_page, note, section, table, tag
 from reconet.study.plots import draw_figures, encode_png
-from reconet.study.result import COLUMNS, StudyResult, caption, conditions, table_rows
+from reconet.study.result import StudyResult, conditions
 from reconet.study.spectrum import PARTS, Spectrum
+from reconet.study.tables import TextTable, markdown_lines, study_tables
 from reconet.system.files import write_text
 from reconet.system.paths import short_paths_in_text
 from reconet.system.run_files import REPORT
@@ -20,6 +21,7 @@ FIGURE_TITLES = {
     "spectrum": "Ranks that the attention uses, against the ranks that it has",
     "cost": "Score against cost",
 }
+TABLE_TITLES = ("Results", "What the attention does")
 SPECTRUM_COLUMNS = (
     "variant",
     *(f"effective, {part}" for part in PARTS),
@@ -41,10 +43,9 @@ def render_html(result: StudyResult) -> str:
         parts.append(note("Some trials are missing. " + _missing(result)))
     abouts = [(row.variant, row.about) for row in result.rows]
     parts.append(section("Variants", table(("variant", "what it is"), abouts)))
-    # No line breaks between a sign and its number.
-    cells = [[cell.replace("± ", "±\u00a0") for cell in row] for row in table_rows(result)]
-    rows = table(COLUMNS, cells)
-    parts.append(section("Results", rows, *(tag("p", line) for line in caption(result))))
+    for title_, text in zip(TABLE_TITLES, study_tables(result), strict=False):
+        captions = (tag("p", line) for line in text.caption)
+        parts.append(section(title_, _html_table(text), *captions))
     for name, figure in draw_figures(result).items():
         title_, style = FIGURE_TITLES[name], "max-width:100%;height:auto"
         parts.append(section(title_, embedded_image(encode_png(figure), title_, style=style)))
@@ -61,18 +62,26 @@ def render_markdown(
     result: StudyResult, images: Sequence[Path] = (), beside: Path | None = None
 ) -> str:
     """Return the table and its conditions, with links to images relative to `beside`."""
-    lines = _markdown_table(COLUMNS, table_rows(result))
-    lines += ["", *(f"{line}." for line in caption(result)), ""]
+    lines = []
+    for text in study_tables(result):
+        lines += [*markdown_lines(text.columns, text.rows), ""]
+        lines += [*(f"{line}." for line in text.caption), ""]
     lines += [f"- {name}: {value}" for name, value in conditions(result)]
     if result.missing:
         lines += ["", f"Some trials are missing: {_missing(result)}."]
     if result.study.name == "rank" and spectrum_rows(result):
-        lines += ["", *_markdown_table(SPECTRUM_COLUMNS, spectrum_rows(result))]
+        lines += ["", *markdown_lines(SPECTRUM_COLUMNS, spectrum_rows(result))]
     for path in images:
         name = FIGURE_TITLES[path.stem.rpartition("-")[2]]
         link = path if beside is None else path.relative_to(beside)
         lines += ["", f"![{name}]({link.as_posix()})"]
     return "\n".join(lines) + "\n"
+
+
+def _html_table(text: TextTable) -> str:
+    # No line breaks between a sign and its number.
+    cells = [[cell.replace("± ", "±\u00a0") for cell in row] for row in text.rows]
+    return table(text.columns, cells)
 
 
 def spectrum_rows(result: StudyResult) -> list[list[str]]:
@@ -98,8 +107,3 @@ def _means(spectra: Sequence[Spectrum]) -> list[str]:
 
 def _missing(result: StudyResult) -> str:
     return "; ".join(short_paths_in_text(line) for line in result.missing)
-
-
-def _markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]

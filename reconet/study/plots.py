@@ -32,7 +32,7 @@ def draw_figures(result: StudyResult) -> dict[str, Figure]:
     }
     if result.study.name == "rank":
         drawings["spectrum"] = draw_spectra
-    if result.study.name == "contexts":
+    if result.study.ranked:
         drawings["cost"] = draw_cost
     drawn = {name: draw(result) for name, draw in drawings.items()}
     return {name: figure for name, figure in drawn.items() if figure is not None}
@@ -61,8 +61,6 @@ def draw_scores(result: StudyResult) -> Figure | None:
     rows = [row for row in result.rows if row.score is not None]
     if not rows:
         return None
-    if result.study.name == "contexts":
-        rows.sort(key=lambda row: row.score.mean if row.score else 0.0, reverse=True)
     figure = Figure(figsize=(8, 1.3 + 0.36 * len(rows)), dpi=130, layout="constrained")
     axes = figure.add_subplot()
     for line, row in enumerate(rows):
@@ -89,8 +87,6 @@ def draw_differences(result: StudyResult) -> Figure | None:
     rows = [row for row in result.rows if row.difference is not None]
     if not rows:
         return None
-    if result.study.name == "contexts":
-        rows.sort(key=lambda row: row.difference.mean if row.difference else 0.0, reverse=True)
     figure = Figure(figsize=(8, 1.3 + 0.36 * len(rows)), dpi=130, layout="constrained")
     axes = figure.add_subplot()
     axes.axvline(0, color=SOFT, linewidth=0.8)
@@ -127,7 +123,7 @@ def draw_training(result: StudyResult) -> Figure | None:
     if not rows:
         return None
     panels = [("miou", "mIoU %"), *(p for p in PANELS if any(_curve(r, p[0]) for r in rows))]
-    if result.study.name == "contexts":
+    if result.study.ranked:
         panels = panels[:1]  # few of the contexts have a low-rank tensor
     columns = min(2, len(panels))
     lines = -(-len(panels) // columns)

@@ -9,16 +9,12 @@ from typing import Any
 from reconet.recipes.schema import Recipe
 from reconet.study.paper_scores import PAPER
 from reconet.study.stats import Estimate, estimate, paired_difference
-from reconet.study.trial import LIVENESS, Trial, TrialResult, read_result
+from reconet.study.trial import Trial, TrialResult, read_result
 from reconet.study.variants import Study, Variant, choose_baseline
 from reconet.system.paths import short_path, short_paths
 from reconet.system.readable import counted
 
 FIGURE = "miou"
-COLUMNS = (
-    *("variant", "mIoU %", "95 %", "seeds", "to baseline", "95 %", "mean A %", "lost", "95 %"),
-    *("params M", "MACs G", "img/s", "spread of A", "eff. rank", "spread of lambda", "paper %"),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +102,7 @@ def collect_result(
     """Read the results of all trials, and compare the variants with a baseline.
 
     By default that is the study's, or the first variant if the study's is not among the trials.
+    The rows of a ranked study begin with the best.
     """
     results = {trial.name: read_result(trial.directory) for trial in trials}
     variants = {trial.variant.name: trial.variant for trial in trials}
@@ -120,15 +117,18 @@ def collect_result(
     if variants:
         baseline = choose_baseline(study, list(variants.values()), baseline)
     base = baseline or study.baseline
+    rows = [
+        _variant_result(study, variant, by_variant[name], scores[name], scores[base])
+        for name, variant in variants.items()
+    ]
+    if study.ranked:
+        rows.sort(key=lambda row: -row.score.mean if row.score else 0.0)
     return StudyResult(
         study=study,
         recipe=recipe,
         seeds=tuple(dict.fromkeys(trial.seed for trial in trials)),
         baseline=base,
-        rows=tuple(
-            _variant_result(study, variant, by_variant[name], scores[name], scores[base])
-            for name, variant in variants.items()
-        ),
+        rows=tuple(rows),
         missing=tuple(
             f"{trial.name}: {trial.failure() or 'not finished'}"
             for trial in trials
@@ -159,53 +159,8 @@ def _variant_result(
     )
 
 
-def table_rows(result: StudyResult) -> list[list[str]]:
-    """Return the rows of a table with the columns COLUMNS, as text. Missing values are dashes."""
-    return [_texts(row, row.variant == result.baseline) for row in result.rows]
-
-
-def _texts(row: VariantResult, is_baseline: bool) -> list[str]:
-    score, difference = row.score, row.difference
-    first = row.trials[0] if row.trials else None
-    return [
-        row.variant,
-        _number(_percent(score), 2),
-        _half(score),
-        str(len(row.trials)),
-        "baseline" if is_baseline else _number(_percent(difference), 2, sign=True),
-        _half(difference),
-        _number(_percent(row.with_mean()), 2),
-        _number(_percent(row.lost()), 2, sign=True),
-        _half(row.lost()),
-        _number(None if first is None else first.params / 1e6, 3),
-        _number(None if first is None else first.macs / 1e9, 3),
-        _number(row.speed(), 1),
-        *(
-            _number(row.last_liveness(name), digits)
-            for name, digits in zip(LIVENESS, (3, 2, 4), strict=True)
-        ),
-        "-" if row.paper is None else f"{row.paper:g}",
-    ]
-
-
 def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
-
-
-def _percent(value: Estimate | None) -> float | None:
-    return None if value is None else 100 * value.mean
-
-
-def _half(value: Estimate | None) -> str:
-    if value is None or value.half_width is None:
-        return "-"
-    return f"± {100 * value.half_width:.2f}"
-
-
-def _number(value: float | None, digits: int, *, sign: bool = False) -> str:
-    if value is None:
-        return "-"
-    return f"{value:+z.{digits}f}" if sign else f"{value:z.{digits}f}"  # z: no -0.00
 
 
 def conditions(result: StudyResult) -> list[tuple[str, str]]:
@@ -237,27 +192,12 @@ def conditions(result: StudyResult) -> list[tuple[str, str]]:
             "network",
             f"{model.backbone_title}{frozen}{model.geometry}{project}, {rank}, weights {weights}",
         ),
-        ("training", f"{length} of {counted(train.batch, 'image')}, lr {recipe.optim.lr:g}"),
+        (
+            "training",
+            f"{length} of {counted(train.batch, 'image')}, lr {recipe.optim.lr:g}, "
+            f"{train.precision}",
+        ),
         ("seeds", ", ".join(map(str, result.seeds))),
         ("score", "of the network at the last step; " + " | ".join(protocols)),
         ("machine", "; ".join([*processors, *versions])),
     ]
-
-
-MEANINGS = (
-    "95 %: half of Student's interval over seeds; one of twenty is expected to miss",
-    "difference: taken seed by seed",
-    "mean A: the score with A (of RecoNet+: Y) replaced by its mean over the scored images, "
-    "and the loss; no loss: A is dead",
-    "params, MACs: of one crop, in use",
-    "img/s: median in training, beside whatever else the machine did",
-    "spread: standard deviation over mean",
-)
-
-
-def caption(result: StudyResult) -> list[str]:
-    """Explain the columns of the table, in lines without full stops."""
-    lines = [f"baseline: {result.baseline}", *MEANINGS]
-    if result.study.name in PAPER:
-        lines.append(f"paper: {PAPER[result.study.name].source}")
-    return lines

@@ -38,6 +38,8 @@ from reconet.system.own_code import import_own
 from reconet.system.progress import SILENT
 from reconet.system.run_files import LAST
 
+STDIN = 0  # the descriptor
+
 
 def run_trial(
     recipe: Recipe, directory: Path, *, variant: str, network: Path | None, device: str
@@ -175,7 +177,8 @@ def _end_with_parent() -> None:
     stdin is a pipe from the study and ends with it. The directory must be free when the study is
     started again. The checkpoint is complete at any moment.
     """
-    sys.stdin.buffer.read()
+    while os.read(STDIN, 1):  # not sys.stdin: Python cannot end while a thread reads from that
+        pass
     os._exit(1)
 
 

@@ -15,6 +15,7 @@ from reconet.recipes.schema import Recipe
 from reconet.recipes.storage import read_recipe
 from reconet.study.features import build_features
 from reconet.study.result import StudyResult, collect_result
+from reconet.study.results_file import write_results
 from reconet.study.scheduler import run_trials
 from reconet.study.study_file import check_settings, is_study, lock_study, read_study
 from reconet.study.trial import Trial, make_trials
@@ -87,7 +88,7 @@ def run_study(
     progress: Progress = SILENT,
     keep_networks: bool = False,
 ) -> StudyResult:
-    """Run the trials that are missing, and write figures and a report of all that are there.
+    """Run the trials that are missing, and write figures and a report of all of them.
 
     Networks with a frozen backbone are deleted once they are scored, unless `keep_networks`.
     """
@@ -107,6 +108,7 @@ def run_study(
     result = collect_result(plan.study, plan.recipe, trials, out, plan.baseline)
     save_figures(result, out)
     write_page(result)
+    write_results(out)
     return result
 
 

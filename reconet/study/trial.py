@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from reconet.engine import read_log
-from reconet.errors import TrainingError
+from reconet.errors import TrainingError, first_line
 from reconet.models.liveness import Liveness
 from reconet.recipes.schema import Recipe
 from reconet.study.spectrum import Spectrum
@@ -43,6 +45,9 @@ class TrialResult:
     spectrum: Spectrum | None  # of contexts with a low-rank tensor
     environment: dict[str, str]
     miou_with_mean: float | None = None  # the tensor replaced by its mean over the scored images
+
+
+_RESULT = TypeAdapter(TrialResult)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,14 +118,15 @@ def make_trials(
                     variant=variant,
                     seed=seed,
                     recipe=_start_from_study(variant.recipe(base, seed), variant),
-                    directory=_place(out, variant.name, seed),
-                    network=None if other is None else _place(out, other, seed),
+                    directory=place_of_trial(out, variant.name, seed),
+                    network=None if other is None else place_of_trial(out, other, seed),
                 )
             )
     return trials
 
 
-def _place(study: Path, variant: str, seed: int) -> Path:
+def place_of_trial(study: Path, variant: str, seed: int) -> Path:
+    """Return the run directory of a trial in the directory of a study."""
     return study / variant / f"seed{seed}"
 
 
@@ -128,7 +134,7 @@ def _start_from_study(recipe: Recipe, variant: Variant) -> Recipe:
     train = recipe.train
     if train.init_from is None or not is_study(train.init_from):
         return recipe
-    start = _place(train.init_from.resolve(), variant.name, train.seed)
+    start = place_of_trial(train.init_from.resolve(), variant.name, train.seed)
     return recipe.model_copy(update={"train": train.model_copy(update={"init_from": start})})
 
 
@@ -146,12 +152,16 @@ def read_result(directory: Path) -> TrialResult | None:
         values = json.loads(read_file(path, within=directory))
         if values.pop("format") != FORMAT:
             raise ValueError("another format")
-        values["spectrum"] = values["spectrum"] and Spectrum(**values["spectrum"])
-        return TrialResult(**values)
+        return parse_result(values)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise TrainingError(
-            f"{path} is damaged ({error}). Remove it to run the trial again."
+            f"{path} is damaged ({first_line(error)}). Remove it to run the trial again."
         ) from error
+
+
+def parse_result(values: object) -> TrialResult:
+    """Make a result of plain values. Raises a ValueError if they are none."""
+    return _RESULT.validate_python(values)
 
 
 def write_failure(directory: Path, reason: str) -> None:

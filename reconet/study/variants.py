@@ -6,7 +6,7 @@ scored in another way. Then nothing is trained for it.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reconet.errors import RecipeError, pick
 from reconet.models.context import CONTEXTS
@@ -50,30 +50,37 @@ class Study:
     baseline: str  # the variant that the others are compared with, unless another is named
     variants: Callable[[], tuple[Variant, ...]]
     quick: tuple[str, ...] | None = None  # the variants of --quick; None: all
+    ranked: bool = False  # tables and figures begin with the best variant
     seeds: int = 5
     quick_seeds: int = 3
 
 
-def _components() -> tuple[Variant, ...]:
-    def variant(name: str, about: str, context: str, *options: str) -> Variant:
-        common = (f"model.context={context}", "model.options={}", "model.aux=false")
-        settings = (*common, *(f"model.options.{option}" for option in options))
-        return Variant(name=name, about=about, settings=settings)
+def _head(name: str, about: str, context: str, *options: str) -> Variant:
+    common = (f"model.context={context}", "model.options={}")
+    settings = (*common, *(f"model.options.{option}" for option in options))
+    return Variant(name=name, about=about, settings=settings)
 
+
+def _parts_of_reconet() -> tuple[Variant, ...]:
     return (
-        variant("plain", "the backbone's last stage straight into the classifier", "plain"),
-        variant("fcn", "a 3x3 reduction before the classifier, no context", "fcn"),
-        variant(
-            "without", "reduction and fuse of RecoNet", "reconet", "tgm_trm=false", "gpm=false"
-        ),
-        variant("gpm", "without + GPM", "reconet", "tgm_trm=false", "gpm=true"),
-        variant("tgm_trm", "without + TGM and TRM", "reconet", "tgm_trm=true", "gpm=false"),
-        variant("both", "without + TGM and TRM + GPM: RecoNet", "reconet"),
-        variant("plus", "without + fragments: RecoNet+", "reconet_plus", "gpm=false"),
-        variant("plus_gpm", "without + fragments + GPM", "reconet_plus", "gpm=true"),
-        variant(
-            "plus_separable", "RecoNet+ with separable masks", "reconet_plus", "separable=true"
-        ),
+        _head("without", "reduction and fuse of RecoNet", "reconet", "tgm_trm=false", "gpm=false"),
+        _head("gpm", "without + GPM", "reconet", "tgm_trm=false", "gpm=true"),
+        _head("tgm_trm", "without + TGM and TRM", "reconet", "tgm_trm=true", "gpm=false"),
+    )
+
+
+def _components() -> tuple[Variant, ...]:
+    heads = (
+        _head("plain", "the backbone's last stage straight into the classifier", "plain"),
+        _head("fcn", "a 3x3 reduction before the classifier, no context", "fcn"),
+        *_parts_of_reconet(),
+        _head("both", "without + TGM and TRM + GPM: RecoNet", "reconet"),
+        _head("plus", "without + fragments: RecoNet+", "reconet_plus", "gpm=false"),
+        _head("plus_gpm", "without + fragments + GPM", "reconet_plus", "gpm=true"),
+        _head("plus_separable", "RecoNet+ with separable masks", "reconet_plus", "separable=true"),
+    )
+    return (
+        *(replace(head, settings=(*head.settings, "model.aux=false")) for head in heads),
         Variant(
             name="aux",
             about="both + auxiliary loss",
@@ -103,7 +110,8 @@ def _rank() -> tuple[Variant, ...]:
 
 
 def _contexts() -> tuple[Variant, ...]:
-    return tuple(
+    """Return all contexts, and RecoNet without some of its parts."""
+    contexts = tuple(
         Variant(
             name=name,
             about=f"context {name}",
@@ -113,6 +121,7 @@ def _contexts() -> tuple[Variant, ...]:
         )
         for name in sorted(CONTEXTS)
     )
+    return (*contexts, *_parts_of_reconet())
 
 
 def _attention() -> tuple[Variant, ...]:
@@ -156,6 +165,7 @@ STUDIES: dict[str, Study] = {
         question="Which context module scores best on equal terms?",
         baseline="fcn",
         variants=_contexts,
+        ranked=True,
         seeds=3,
         quick_seeds=1,  # all contexts in minutes; more seeds can be added later
     ),

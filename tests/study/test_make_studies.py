@@ -16,9 +16,36 @@ def test_a_study_becomes_a_table_and_figures(finished: StudyResult, tmp_path: Pa
     assert "baseline: fcn." in made
     assert made.endswith("<!-- end -->\nafter\n")
     assert page(made, tmp_path) == made
-    for image in (tmp_path / "docs" / "studies" / "study-components").iterdir():
-        assert f"](studies/study-components/{image.name})" in made
+    for file in (tmp_path / "docs" / "studies" / "study-components").iterdir():
+        assert f"](studies/study-components/{file.name})" in made
     assert "baseline: tgm_trm." in page(EMPTY.format(" baseline=tgm_trm"), tmp_path)
+
+
+def test_the_page_is_made_again_without_the_runs(finished: StudyResult, tmp_path: Path) -> None:
+    shutil.copytree(finished.out, tmp_path / "runs" / "study-components")
+    made = page(EMPTY.format(""), tmp_path)
+    shutil.rmtree(tmp_path / "runs")
+    assert page(EMPTY.format(""), tmp_path) == made
+
+
+def test_the_page_shows_chosen_variants_in_their_order(
+    finished: StudyResult, tmp_path: Path
+) -> None:
+    shutil.copytree(finished.out, tmp_path / "runs" / "study-components")
+    made = page(EMPTY.format(" baseline=tgm_trm variants=tgm_trm,fcn"), tmp_path)
+    assert 0 < made.index("\n| tgm_trm |") < made.index("\n| fcn |")
+    assert "| ms_flip |" not in made
+    assert "](studies/study-components/to_tgm_trm/components-scores.png)" in made
+
+
+def test_results_from_elsewhere_are_kept_beside_new_ones(
+    finished: StudyResult, tmp_path: Path
+) -> None:
+    directory = tmp_path / "runs" / "study-components"
+    shutil.copytree(finished.out, directory)
+    made = page(EMPTY.format(""), tmp_path)
+    shutil.rmtree(directory / "tgm_trm")
+    assert page(EMPTY.format(""), tmp_path) == made
 
 
 def test_results_of_another_machine_are_kept(tmp_path: Path) -> None:
@@ -30,4 +57,4 @@ def test_no_study_of_the_page_is_empty() -> None:
     matches = list(PLACE.finditer(PAGE.read_text()))
     assert matches
     for match in matches:
-        assert match[4].strip(), match[2]
+        assert match["old"].strip(), match["study"]

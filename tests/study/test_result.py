@@ -10,13 +10,15 @@ from reconet.recipes.overrides import apply_overrides
 from reconet.study import open_study
 from reconet.study.page import render_html, render_markdown
 from reconet.study.plots import draw_figures
-from reconet.study.result import COLUMNS, StudyResult, table_rows
+from reconet.study.result import StudyResult, collect_result
 from reconet.study.stats import paired_difference
+from reconet.study.tables import attention_table, score_table
+from reconet.study.trial import make_trials
 
 
 def test_tables_page_and_markdown_say_the_same(finished: StudyResult) -> None:
     json.dumps(finished.as_dict(), allow_nan=False)
-    row = next(row for row in table_rows(finished) if row[0] == "tgm_trm")
+    row = next(row for row in score_table(finished).rows if row[0] == "tgm_trm")
     score = next(r for r in finished.rows if r.variant == "tgm_trm").score
     assert score is not None
     assert score.half_width is not None
@@ -41,7 +43,7 @@ def test_every_variant_is_compared_with_the_chosen_baseline(finished: StudyResul
         assert rows[row].difference == expected
         assert rows[row].pairs == {s: scores[row][s] - scores[base][s] for s in (0, 1)}
         assert rows[base].difference is None
-        line = next(line for line in table_rows(result) if line[0] == row)
+        line = next(line for line in score_table(result).rows if line[0] == row)
         assert line[4] == f"{100 * expected.mean:+.2f}"
         values = result.as_dict()
         assert values["baseline"] == base
@@ -59,7 +61,7 @@ def test_the_report_says_what_was_trained_and_scored_on(finished: StudyResult) -
     assert (values["trained_on"], values["scored_on"]) == ("train", "val")
 
 
-def test_what_is_lost_by_a_mean_attention_has_columns_of_its_own(finished: StudyResult) -> None:
+def test_what_is_lost_by_a_mean_attention_has_a_table_of_its_own(finished: StudyResult) -> None:
     rows = {row.variant: row for row in finished.rows}
     lost, with_mean = rows["tgm_trm"].lost(), rows["tgm_trm"].with_mean()
     score = rows["tgm_trm"].score
@@ -67,13 +69,9 @@ def test_what_is_lost_by_a_mean_attention_has_columns_of_its_own(finished: Study
     assert with_mean is not None
     assert score is not None
     assert lost.mean == pytest.approx(score.mean - with_mean.mean)
-    lines = {line[0]: line for line in table_rows(finished)}
-    first = COLUMNS.index("mean A %")
-    assert lines["tgm_trm"][first : first + 2] == [
-        f"{100 * with_mean.mean:.2f}",
-        f"{100 * lost.mean:+.2f}",
-    ]
-    assert lines["fcn"][first : first + 3] == ["-", "-", "-"]
+    lines = {line[0]: line for line in attention_table(finished).rows}
+    assert lines["tgm_trm"][2:4] == [f"{100 * with_mean.mean:.2f}", f"{100 * lost.mean:+.2f}"]
+    assert "fcn" not in lines
 
 
 def test_names_and_settings_are_escaped(finished: StudyResult) -> None:
@@ -81,3 +79,15 @@ def test_names_and_settings_are_escaped(finished: StudyResult) -> None:
     page = render_html(replace(finished, recipe=evil, missing=("<b>x</b>",)))
     assert "<script>" not in page
     assert "<b>x</b>" not in page
+
+
+def test_a_ranked_study_begins_with_the_best(finished: StudyResult) -> None:
+    ranked = replace(finished.study, ranked=True)
+    trials = make_trials(ranked.variants()[:5], finished.recipe, (0, 1), finished.out)
+    scores = [
+        row.score for row in collect_result(ranked, finished.recipe, trials, finished.out).rows
+    ]
+    means = [score.mean for score in scores if score is not None]
+    assert len(means) > 1
+    assert means == sorted(means, reverse=True)
+    assert scores[len(means) :] == [None] * (len(scores) - len(means))

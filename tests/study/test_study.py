@@ -15,7 +15,7 @@ import pytest
 from reconet.cli import main
 from reconet.cli.tables.study import variants_table
 from reconet.engine import read_log
-from reconet.study import STUDIES, StudyResult, make_plan, open_study
+from reconet.study import STUDIES, StudyResult, make_plan, open_study, write_results
 from reconet.study.trial import RESULT
 from tests.study.tiny_study import COMPONENTS, command, study_recipe
 
@@ -90,6 +90,23 @@ def test_a_failing_trial_is_reported_and_the_others_are_there(
     assert "holds no run" in printed.err
     assert "tgm_trm" in printed.out  # the table has its other seed
     assert "Some trials are missing" in (out / "report.html").read_text()
+
+
+def test_trainings_of_another_machine_are_not_run_again(
+    tmp_path: Path, finished: StudyResult, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = tmp_path / "results.json", tmp_path / "out"
+    write_results(finished.out, file)
+    assert main(command(out, f"--add={file}", "--json", seeds=2)) == 0
+    rows = {row["variant"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    for row in finished.rows[:2]:
+        figures = [cell["figures"] for cell in rows[row.variant]["cells"]]
+        assert figures == [trial.figures for trial in row.trials]
+    assert not list(out.rglob("last.pt"))
+    assert (out / "results.json").read_text() == file.read_text()
+    assert main(command(tmp_path / "other", f"--add={tmp_path / 'none.json'}")) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "cannot read" in line
 
 
 def test_the_list_names_every_variant(capsys: pytest.CaptureFixture[str]) -> None:

@@ -126,3 +126,11 @@ def test_dilations_follow_the_output_stride() -> None:
             pyramid = context.get_submodule("aspp.branches")
             dilated = [part.get_submodule("0").dilation for part in list(pyramid.children())[1:-1]]
             assert dilated == [(rate, rate) for rate in rates]
+
+
+def test_parts_of_reconet_are_compared_with_all_contexts_on_equal_terms() -> None:
+    base = tiny_recipe("model.aux=true")
+    recipes = {v.name: v.recipe(base, 0) for v in STUDIES["contexts"].variants()}
+    assert {"without", "gpm", "tgm_trm"} < set(recipes)
+    assert all(recipe.model.aux for recipe in recipes.values())
+    assert recipes["gpm"].model.options == {"tgm_trm": False, "gpm": True}

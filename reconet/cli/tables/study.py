@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from reconet.cli.tables.table import make_table, make_text_table
-from reconet.study import Study, StudyPlan, StudyResult
-from reconet.study.result import COLUMNS, caption, conditions, table_rows
+from reconet.study import Study, StudyPlan, StudyResult, tables
+from reconet.study.result import conditions
 
 
 def studies_table(studies: Iterable[Study]) -> Table:
@@ -32,9 +32,13 @@ def variants_table(plan: StudyPlan) -> Table:
 
 
 def study_tables(result: StudyResult) -> list[RenderableType]:
-    """Return the rows, then the conditions that they were measured under."""
+    """Return the tables, then the conditions that they were measured under."""
     data = result.recipe.data
     splits = f"{data.name}, trained on {data.train_split}, scored on {data.val_split}"
-    table = make_table(f"{result.study.question} {splits}", COLUMNS, table_rows(result))
-    table.caption = "\n".join(caption(result))
-    return [table, *(Text(f"{name}: {value}") for name, value in conditions(result))]
+    titles = (f"{result.study.question} {splits}", "What the attention does")
+    shown: list[RenderableType] = []
+    for title, text in zip(titles, tables.study_tables(result), strict=False):
+        table = make_table(title, text.columns, text.rows)
+        table.caption = "\n".join(text.caption)
+        shown.append(table)
+    return [*shown, *(Text(f"{name}: {value}") for name, value in conditions(result))]

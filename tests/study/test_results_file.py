@@ -1,0 +1,94 @@
+"""results.json carries what a study found to another machine, and tells nobody's paths."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reconet.errors import DataError, ReconetError
+from reconet.recipes.overrides import apply_overrides
+from reconet.study import StudyResult, add_results, open_study, read_results, write_results
+from reconet.study.variants import STUDIES
+from tests.study.tiny_study import COMPONENTS, study_recipe
+
+
+@pytest.fixture
+def file(finished: StudyResult, tmp_path: Path) -> Path:
+    path = tmp_path / "results.json"
+    write_results(finished.out, path)
+    return path
+
+
+def test_a_study_elsewhere_has_the_same_results(
+    file: Path, finished: StudyResult, tmp_path: Path
+) -> None:
+    add_results(file, tmp_path / "other", COMPONENTS, study_recipe())
+    here, there = open_study(finished.out), open_study(tmp_path / "other")
+    assert [row.variant for row in there.rows] == [row.variant for row in here.rows]
+    for ours, theirs in zip(here.rows, there.rows, strict=True):
+        assert theirs.trials == ours.trials
+        assert theirs.difference == ours.difference
+
+
+def test_results_that_are_there_stay(file: Path, finished: StudyResult, tmp_path: Path) -> None:
+    out = tmp_path / "other"
+    add_results(file, out, COMPONENTS, study_recipe())
+    values = json.loads(file.read_text())
+    for trial in values["trials"]:
+        trial["figures"]["miou"] = 0.125
+    file.write_text(json.dumps(values))
+    add_results(file, out, COMPONENTS, study_recipe())
+    assert open_study(out).rows[0].trials == open_study(finished.out).rows[0].trials
+
+
+def test_paths_are_neither_told_nor_compared(finished: StudyResult, tmp_path: Path) -> None:
+    study = finished.out / "study.json"
+    before = study.read_text()
+    try:
+        values = json.loads(before)
+        values["recipe"]["data"]["root"] = "/home/somebody/data"
+        study.write_text(json.dumps(values))
+        write_results(finished.out, tmp_path / "results.json")
+    finally:
+        study.write_text(before)
+    assert "somebody" not in (tmp_path / "results.json").read_text()
+    elsewhere = apply_overrides(study_recipe(), ["data.root=/mnt/data"])
+    add_results(tmp_path / "results.json", tmp_path / "other", COMPONENTS, elsewhere)
+
+
+def test_results_of_other_settings_are_refused(file: Path, tmp_path: Path) -> None:
+    other = apply_overrides(study_recipe(), ["optim.lr=0.5"])
+    with pytest.raises(ReconetError, match=r"optim.lr is 0.02 there and 0.5 here"):
+        add_results(file, tmp_path / "other", COMPONENTS, other)
+    with pytest.raises(DataError, match="holds the study components, not rank"):
+        add_results(file, tmp_path / "other", STUDIES["rank"], study_recipe())
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"variant": "../../escape"},
+        {"seed": "../../escape"},
+        {"figures": {"miou": "high"}},
+        {"figures": None},
+    ],
+)
+def test_a_strangers_file_is_checked(file: Path, tmp_path: Path, change: dict[str, object]) -> None:
+    values = json.loads(file.read_text())
+    values["trials"][0] |= change
+    file.write_text(json.dumps(values))
+    with pytest.raises(ReconetError):
+        add_results(file, tmp_path / "other", COMPONENTS, study_recipe())
+    assert not (tmp_path / "other").exists()
+    assert not list(tmp_path.parent.glob("escape*"))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 2}', "[" * 100_000])
+def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(text)
+    with pytest.raises(DataError, match="does not hold the results of a study"):
+        read_results(path)
+    with pytest.raises(DataError, match="cannot read"):
+        read_results(tmp_path / "missing.json")
