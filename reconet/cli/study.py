@@ -122,7 +122,6 @@ def study(
     \b
     Examples:
       reconet study --list
-      reconet study components --list
       reconet study components --quick
       reconet study rank --variants r1,r16,r64 --seeds 5 --out runs/ranks
       reconet study contexts --recipe voc12/frozen_r50 --set data.root=/data/voc --seeds 0,1,2
