@@ -17,7 +17,7 @@ from reconet.study import StudyResult, add_results, open_study, read_results, wr
 from reconet.study.page import render_markdown
 from reconet.study.plots import save_figures
 from reconet.study.results_file import RESULTS
-from reconet.study.study_file import is_study
+from reconet.study.study_file import is_study, read_study
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "studies.md"
@@ -62,7 +62,8 @@ def keep_results(directory: Path, kept: Path) -> None:
 
 def _add(path: Path, out: Path) -> None:
     shared = read_results(path)
-    add_results(path, out, shared.study, shared.recipe)
+    recipe = read_study(out)[1] if is_study(out) else shared.recipe
+    add_results(path, out, shared.study, recipe)
 
 
 def _open(path: Path, baseline: str | None) -> StudyResult:

@@ -24,7 +24,7 @@ FULL, QUICK = "scenes/study", "scenes/study_quick"
 
 StudyArgument = Annotated[
     str | None,
-    typer.Argument(metavar="STUDY", help="components, rank, contexts or attention."),
+    typer.Argument(metavar="STUDY", help="components, rank, contexts, attention or project."),
 ]
 RecipeOption = Annotated[
     str | None,
@@ -112,8 +112,8 @@ def study(
 ) -> None:
     """Train variants of a recipe with several seeds, and compare them.
 
-    Differences have 95 % intervals. Variants with the same seed see the same images in the same
-    order. Run the command again to resume: finished trainings are kept. The --out folder has the
+    Differences have 95 % intervals, from one spread of scores that all variants share. Variants
+    with the same seed see the same images in the same order. Run the command again to resume: finished trainings are kept. The --out folder has the
     table, the figures, report.html and results.json. To share the work among machines, run other
     seeds on each, and add their results.json by --add. With a recipe on cached features
     (data.views) these are computed first, once for all trainings. With --set train.init_from=DIR of

@@ -12,6 +12,7 @@ result.py         the results as rows, with means and intervals over seeds
 results_file.py   results.json: all results in one file, to keep, to share and to add to
 tables.py         the rows as tables of text
 stats.py          means, intervals, paired differences
+spread.py         one spread for all variants, and the intervals that it gives
 spectrum.py       how many ranks an attention uses
 paper_scores.py   the paper's scores for the same questions
 plots.py, page.py the results as figures, as one HTML file and as Markdown

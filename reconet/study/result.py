@@ -1,6 +1,7 @@
 """The results of a study as rows: means and intervals over seeds, beside the paper's scores."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -8,7 +9,8 @@ from typing import Any
 
 from reconet.recipes.schema import Recipe
 from reconet.study.paper_scores import PAPER
-from reconet.study.stats import Estimate, estimate, paired_difference
+from reconet.study.spread import Spread, common_spread, difference
+from reconet.study.stats import Estimate, estimate
 from reconet.study.trial import Trial, TrialResult, read_result
 from reconet.study.variants import Study, Variant, choose_baseline
 from reconet.system.paths import short_path, short_paths
@@ -62,6 +64,7 @@ class StudyResult:
     recipe: Recipe
     seeds: tuple[int, ...]
     baseline: str  # the variant that the others are compared with
+    spread: Spread | None  # of the scores of all variants over seeds; None: each has its own
     rows: tuple[VariantResult, ...]
     missing: tuple[str, ...]  # trials without a result, and why
     out: Path
@@ -72,6 +75,7 @@ class StudyResult:
             "study": self.study.name,
             "question": self.study.question,
             "baseline": self.baseline,
+            "spread": self.spread and asdict(self.spread),
             "trained_on": self.recipe.data.train_split,
             "scored_on": self.recipe.data.val_split,
             "out": str(self.out),
@@ -117,8 +121,9 @@ def collect_result(
     if variants:
         baseline = choose_baseline(study, list(variants.values()), baseline)
     base = baseline or study.baseline
+    spread = common_spread(scores)
     rows = [
-        _variant_result(study, variant, by_variant[name], scores[name], scores[base])
+        _variant_result(study, variant, by_variant[name], scores[name], scores[base], spread)
         for name, variant in variants.items()
     ]
     if study.ranked:
@@ -128,6 +133,7 @@ def collect_result(
         recipe=recipe,
         seeds=tuple(dict.fromkeys(trial.seed for trial in trials)),
         baseline=base,
+        spread=spread,
         rows=tuple(rows),
         missing=tuple(
             f"{trial.name}: {trial.failure() or 'not finished'}"
@@ -144,6 +150,7 @@ def _variant_result(
     finished: Mapping[int, TrialResult],
     scores: Mapping[int, float],
     base: Mapping[int, float],
+    spread: Spread | None,
 ) -> VariantResult:
     is_baseline = scores is base
     shared = [] if is_baseline else sorted(scores.keys() & base.keys())
@@ -153,7 +160,7 @@ def _variant_result(
         about=variant.about,
         trials=tuple(finished.values()),
         score=estimate(list(scores.values())) if finished else None,
-        difference=None if is_baseline else paired_difference(scores, base),
+        difference=None if is_baseline else difference(scores, base, spread),
         pairs={seed: scores[seed] - base[seed] for seed in shared},
         paper=paper.get(variant.name),
     )
@@ -195,9 +202,17 @@ def conditions(result: StudyResult) -> list[tuple[str, str]]:
         (
             "training",
             f"{length} of {counted(train.batch, 'image')}, lr {recipe.optim.lr:g}, "
-            f"{train.precision}",
+            f"{_precisions(trials, recipe)}",
         ),
         ("seeds", ", ".join(map(str, result.seeds))),
         ("score", "of the network at the last step; " + " | ".join(protocols)),
         ("machine", "; ".join([*processors, *versions])),
     ]
+
+
+def _precisions(trials: Sequence[TrialResult], recipe: Recipe) -> str:
+    """Name the precision of all trials, or each with its trials if there are several."""
+    counts = Counter(trial.precision or recipe.train.precision for trial in trials)
+    if len(counts) < 2:
+        return next(iter(counts), recipe.train.precision)
+    return ", ".join(f"{name} ({counted(n, 'trial')})" for name, n in counts.most_common())

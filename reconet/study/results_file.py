@@ -5,9 +5,10 @@ It tells no paths. Another machine can add it to its own study, and run only wha
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from reconet.engine import MAY_CHANGE
 from reconet.errors import DataError, pick
 from reconet.recipes.schema import Recipe
 from reconet.recipes.storage import validate_recipe, without_paths
@@ -25,6 +26,8 @@ from reconet.system.files import write_text
 from reconet.system.reading import read_file
 
 RESULTS = "results.json"
+# Not every machine is fast in every precision. Each trial tells its own.
+ADDED_MAY_DIFFER = MAY_CHANGE | {"train.precision"}
 FORMAT = 1
 
 
@@ -46,7 +49,7 @@ def write_results(out: Path, path: Path | None = None) -> None:
         "format": FORMAT,
         "study": name,
         "recipe": without_paths(recipe).model_dump(mode="json"),
-        "trials": [asdict(result) for result in _in_order(found)],
+        "trials": [asdict(with_precision(result, recipe)) for result in _in_order(found)],
     }
     write_text(path or out / RESULTS, json.dumps(values, indent=1) + "\n")
 
@@ -62,7 +65,8 @@ def read_results(path: Path) -> SharedResults:
         if values["format"] != FORMAT:
             raise ValueError("another format")
         trials = [parse_result(trial) for trial in values["trials"]]
-        study, recipe = str(values["study"]), values["recipe"]
+        study = str(values["study"])
+        recipe = validate_recipe(values["recipe"], str(path))
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}.") from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -71,21 +75,26 @@ def read_results(path: Path) -> SharedResults:
         ) from error
     return SharedResults(
         study=pick(STUDIES, study, "study"),
-        recipe=validate_recipe(recipe, str(path)),
-        trials=tuple(trials),
+        recipe=recipe,
+        trials=tuple(with_precision(trial, recipe) for trial in trials),
     )
+
+
+def with_precision(trial: TrialResult, recipe: Recipe) -> TrialResult:
+    """Note the precision of the study's recipe, if a trial does not tell its own."""
+    return trial if trial.precision else replace(trial, precision=recipe.train.precision)
 
 
 def add_results(path: Path, out: Path, study: Study, recipe: Recipe) -> None:
     """Put the results of a file into the directory of a study, as if they were found there.
 
     A trial that has a result there keeps it. Raises an error if the file is of another study, or if
-    its recipe differs in more than paths.
+    its recipe differs in more than paths and precision.
     """
     shared = read_results(path)
     if shared.study.name != study.name:
         raise DataError(f"{path} holds the study {shared.study.name}, not {study.name}.")
-    check_settings(path, shared.recipe, without_paths(recipe))
+    check_settings(path, shared.recipe, without_paths(recipe), ADDED_MAY_DIFFER)
     known = {variant.name: variant for variant in study.variants()}
     for trial in shared.trials:
         pick(known, trial.variant, f"variant of the study {study.name}, in {path}:")

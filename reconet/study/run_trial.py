@@ -86,6 +86,7 @@ def _score(recipe: Recipe, run: Path, variant: str, steps: int, device: str) -> 
         spectrum=measure_spectrum(model, dataset, data, processes.device) if trained else None,
         environment=dict(environment(processes.device)),
         miou_with_mean=None if with_mean_kk is None else _named(with_mean_kk, dataset)["miou"],
+        precision=recipe.train.precision,
     )
 
 

@@ -1,7 +1,7 @@
 """study.json: which study a directory holds, and on which recipe."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -56,11 +56,13 @@ def _check_same(path: Path, study: Study, base: Recipe) -> None:
     check_settings(path.parent, before, base)
 
 
-def check_settings(where: Path, before: Recipe, now: Recipe) -> None:
+def check_settings(
+    where: Path, before: Recipe, now: Recipe, may_differ: Collection[str] = MAY_CHANGE
+) -> None:
     """Raise an error if a directory was made with a recipe that gives other results."""
     pairs = zip(list_settings(before), list_settings(now), strict=True)
     for (key, old, _), (_, new, _) in pairs:
-        if old != new and key not in MAY_CHANGE:
+        if old != new and key not in may_differ:
             raise TrainingError(
                 f"{where} was started with other settings: {key} is {old} there and {new} "
                 "here. Name another --out."

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from reconet.study.paper_scores import PAPER
 from reconet.study.result import StudyResult, VariantResult
+from reconet.study.spread import Spread
 from reconet.study.stats import Estimate
 from reconet.study.trial import LIVENESS
 
@@ -38,7 +39,7 @@ def score_table(result: StudyResult) -> TextTable:
     caption = [
         f"baseline: {result.baseline}",
         "95 %: half of Student's interval over seeds; one of twenty is expected to miss",
-        "difference: taken seed by seed",
+        _difference_caption(result.spread),
         "params, MACs: of one crop, in use",
         "img/s: median in training, beside whatever else the machine did",
     ]
@@ -57,6 +58,15 @@ def attention_table(result: StudyResult) -> TextTable:
     ]
     rows = [_attention_texts(row) for row in result.rows if row.with_mean() is not None]
     return TextTable(ATTENTION_COLUMNS, rows, caption)
+
+
+def _difference_caption(spread: Spread | None) -> str:
+    if spread is None:
+        return "to baseline: taken seed by seed"
+    return (
+        f"to baseline: taken seed by seed; its interval is from the spread that all variants "
+        f"share, {100 * spread.deviation:.2f} points ({spread.freedom} degrees of freedom)"
+    )
 
 
 def _score_texts(row: VariantResult, is_baseline: bool) -> list[str]:

@@ -19,6 +19,7 @@ from reconet.study.spectrum import Spectrum
 from reconet.study.study_file import is_study
 from reconet.study.variants import Variant
 from reconet.system.files import write_text
+from reconet.system.precision import Precision
 from reconet.system.reading import read_file
 from reconet.system.run_files import BEST, LAST
 
@@ -45,6 +46,7 @@ class TrialResult:
     spectrum: Spectrum | None  # of contexts with a low-rank tensor
     environment: dict[str, str]
     miou_with_mean: float | None = None  # the tensor replaced by its mean over the scored images
+    precision: Precision | None = None  # of training; None: that of the study's recipe
 
 
 _RESULT = TypeAdapter(TrialResult)

@@ -16,6 +16,7 @@ from reconet.recipes.schema import Recipe
 # Those of the paper's six scales that suit a small image: smaller and larger than its own.
 MULTI_SCALE = ("eval.scales=[0.75, 1.0, 1.25, 1.5]", "eval.flip=true")
 RANKS = (1, 2, 4, 8, 16, 32, 48, 64, 80, 96, 128)
+COMPONENTS = (32, 64, 128, 256, 512)
 RECONET = ("model.context=reconet", "model.options={}")
 ASPP = ("deeplabv3", "deeplabv3plus")
 
@@ -146,6 +147,22 @@ def _attention() -> tuple[Variant, ...]:
     )
 
 
+def _project() -> tuple[Variant, ...]:
+    """Return the recipe's network with and without a projection. Contexts shrink with the map."""
+    full = Variant(name="full", about="all channels of c4", settings=("model.project=null",))
+    return (
+        full,
+        *(
+            Variant(
+                name=f"p{components}",
+                about=f"c4 projected to {components} components",
+                settings=(f"model.project={components}",),
+            )
+            for components in COMPONENTS
+        ),
+    )
+
+
 STUDIES: dict[str, Study] = {
     "components": Study(
         name="components",
@@ -174,6 +191,14 @@ STUDIES: dict[str, Study] = {
         question="Is the attention alive?",
         baseline="without",
         variants=_attention,
+    ),
+    "project": Study(
+        name="project",
+        question="What does projecting c4 cost in score, and what does it save?",
+        baseline="full",
+        variants=_project,
+        quick=("full", "p32", "p64"),
+        seeds=3,
     ),
 }
 

@@ -24,6 +24,7 @@ def test_neither_document_of_a_study_shows_where_its_files_are(
         recipe=apply_overrides(find_recipe("voc12/reconet_r50"), places),
         seeds=(0,),
         baseline="r64",
+        spread=None,
         rows=(),
         missing=(f"r1 seed 0: cannot read {secret / 'a.jpg'}",),
         out=secret,

@@ -73,6 +73,7 @@ def result(study: str, *rows: VariantResult) -> StudyResult:
         study=STUDIES[study],
         recipe=tiny_recipe(),
         seeds=(0, 1),
+        spread=None,
         baseline="fcn",
         rows=rows,
         missing=(),

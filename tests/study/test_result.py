@@ -1,7 +1,7 @@
 """The table, the HTML page, the Markdown and the JSON of a study agree."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -39,16 +39,22 @@ def test_every_variant_is_compared_with_the_chosen_baseline(finished: StudyResul
             for name in (base, row)
         }
         expected = paired_difference(scores[row], scores[base])
+        found = rows[row].difference
         assert expected is not None
-        assert rows[row].difference == expected
+        assert found is not None
+        assert (found.mean, found.count) == (expected.mean, 2)
+        assert found.half_width == pytest.approx(expected.half_width)  # of two variants: Student's
         assert rows[row].pairs == {s: scores[row][s] - scores[base][s] for s in (0, 1)}
         assert rows[base].difference is None
         line = next(line for line in score_table(result).rows if line[0] == row)
         assert line[4] == f"{100 * expected.mean:+.2f}"
         values = result.as_dict()
         assert values["baseline"] == base
-        [found] = [r["difference"] for r in values["rows"] if r["variant"] == row]
-        assert found == {"mean": expected.mean, "half_width": expected.half_width, "count": 2}
+        [told] = [r["difference"] for r in values["rows"] if r["variant"] == row]
+        assert told == asdict(found)
+        assert result.spread is not None
+        assert values["spread"] == asdict(result.spread)
+        assert any("degrees of freedom" in line for line in score_table(result).caption)
     with pytest.raises(RecipeError, match="baseline"):
         open_study(finished.out, "gpm")
 

@@ -1,6 +1,7 @@
 """results.json carries what a study found to another machine, and tells nobody's paths."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from reconet.errors import DataError, ReconetError
 from reconet.recipes.overrides import apply_overrides
 from reconet.study import StudyResult, add_results, open_study, read_results, write_results
+from reconet.study.result import conditions
+from reconet.study.trial import place_of_trial, write_result
 from reconet.study.variants import STUDIES
 from tests.study.tiny_study import COMPONENTS, study_recipe
 
@@ -92,3 +95,32 @@ def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
         read_results(path)
     with pytest.raises(DataError, match="cannot read"):
         read_results(tmp_path / "missing.json")
+
+
+def test_another_precision_may_be_added_and_is_told(
+    file: Path, finished: StudyResult, tmp_path: Path
+) -> None:
+    here = apply_overrides(study_recipe(), ["train.precision=bf16"])
+    out = tmp_path / "other"
+    add_results(file, out, COMPONENTS, here)
+    trials = [trial for row in open_study(out).rows for trial in row.trials]
+    assert {trial.precision for trial in trials} == {"fp32"}
+    assert ", fp32" in dict(conditions(open_study(out)))["training"]
+    path = place_of_trial(out, trials[0].variant, trials[0].seed)
+    write_result(path, replace(trials[0], precision="bf16"))
+    told = dict(conditions(open_study(out)))["training"]
+    assert f"fp32 ({len(trials) - 1} trials), bf16 (1 trial)" in told
+
+
+def test_results_that_tell_no_precision_have_that_of_their_recipe(
+    file: Path, tmp_path: Path
+) -> None:
+    values = json.loads(file.read_text())
+    for trial in values["trials"]:
+        del trial["precision"]
+    values["recipe"]["train"]["precision"] = "bf16"
+    file.write_text(json.dumps(values))
+    assert {trial.precision for trial in read_results(file).trials} == {"bf16"}
+    add_results(file, tmp_path / "other", COMPONENTS, study_recipe())
+    write_results(tmp_path / "other", tmp_path / "again.json")
+    assert {trial.precision for trial in read_results(tmp_path / "again.json").trials} == {"bf16"}

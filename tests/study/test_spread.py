@@ -1,0 +1,104 @@
+"""One spread for all variants, against scipy, slow sums and drawn scores."""
+
+import numpy as np
+import pytest
+
+from reconet.study.spread import (
+    Scores,
+    Spread,
+    common_spread,
+    difference,
+    probability_of_spreads,
+)
+from reconet.study.stats import paired_difference
+
+
+def drawn(variants: int, seeds: int, rng: np.random.Generator, deviation: float = 0.5) -> Scores:
+    shift = rng.normal(0, 2, seeds)
+    return {
+        f"v{v}": {s: 50 + v + shift[s] + rng.normal(0, deviation) for s in range(seeds)}
+        for v in range(variants)
+    }
+
+
+def test_two_variants_have_the_paired_interval_of_student() -> None:
+    scores = drawn(2, 4, np.random.default_rng(0))
+    ours = difference(scores["v1"], scores["v0"], common_spread(scores))
+    expected = paired_difference(scores["v1"], scores["v0"])
+    assert ours is not None
+    assert expected is not None
+    assert ours.mean == expected.mean
+    assert ours.half_width == pytest.approx(expected.half_width)
+
+
+def test_the_spread_is_what_variants_and_seeds_leave() -> None:
+    scores = drawn(4, 3, np.random.default_rng(1))
+    table_vs = np.array([list(by_seed.values()) for by_seed in scores.values()])
+    left_vs = table_vs - table_vs.mean(1, keepdims=True) - table_vs.mean(0) + table_vs.mean()
+    spread = common_spread(scores)
+    assert spread is not None
+    assert spread.freedom == 3 * 2
+    assert spread.deviation == pytest.approx(np.sqrt((left_vs**2).sum() / 6))
+
+
+def test_variants_may_have_different_seeds() -> None:
+    scores = {"a": {0: 1.0, 1: 2.0, 2: 3.5}, "b": {0: 2.0, 1: 3.1}, "c": {2: 9.0}}
+    spread = common_spread(scores)
+    assert spread is not None
+    assert spread.freedom == 6 - (3 + 3 - 1)  # c and seed 2 of a tell only their own means
+    assert spread.deviation == pytest.approx(abs((2.0 - 1.0) - (3.1 - 2.0)) / 2)
+    found = difference(scores["b"], scores["a"], spread)
+    assert found is not None
+    assert found.count == 2
+
+
+def test_too_few_trials_have_no_spread() -> None:
+    assert common_spread({}) is None
+    assert common_spread({"a": {0: 1.0}, "b": {0: 2.0}}) is None
+    found = difference({0: 2.0}, {0: 1.0}, None)
+    assert found is not None
+    assert found.half_width is None
+    assert difference({0: 2.0}, {1: 1.0}, Spread(deviation=1.0, freedom=3)) is None
+
+
+def test_the_test_of_spreads_is_bartletts_of_scipy() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    rng = np.random.default_rng(2)
+    groups = [rng.normal(0, 1 + k, 3 + k).tolist() for k in range(5)]
+    assert probability_of_spreads(groups) == pytest.approx(stats.bartlett(*groups).pvalue)
+    assert probability_of_spreads([*groups, [1.0]]) == probability_of_spreads(groups)
+
+
+def test_equal_scores_are_alike_and_one_constant_variant_is_not() -> None:
+    assert probability_of_spreads([[1.0, 1.0], [2.0, 2.0]]) == 1
+    assert probability_of_spreads([[1.0, 1.0], [2.0, 2.5]]) == 0
+    assert probability_of_spreads([[1.0, 2.0]]) == 1
+
+
+def test_variants_that_spread_differently_keep_their_own_intervals() -> None:
+    rng = np.random.default_rng(3)
+    scores = {
+        "calm": {s: rng.normal(50, 0.01) for s in range(5)},
+        "calm2": {s: rng.normal(50, 0.01) for s in range(5)},
+        "wild": {s: rng.normal(50, 5.0) for s in range(5)},
+    }
+    assert common_spread(scores) is None
+    own = paired_difference(scores["calm2"], scores["calm"])
+    assert difference(scores["calm2"], scores["calm"], None) == own
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(4)
+    hits, widths, own_widths, rounds = 0, 0.0, 0.0, 400
+    for _ in range(rounds):
+        scores = drawn(8, 3, rng)
+        found = difference(scores["v3"], scores["v0"], common_spread(scores))
+        own = paired_difference(scores["v3"], scores["v0"])
+        assert found is not None
+        assert found.half_width is not None
+        assert own is not None
+        assert own.half_width is not None
+        hits += abs(found.mean - 3) < found.half_width
+        widths, own_widths = widths + found.half_width, own_widths + own.half_width
+    assert 0.92 < hits / rounds < 0.98  # 95 % +- 2.7 standard errors
+    assert widths < 0.65 * own_widths
