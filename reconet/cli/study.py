@@ -113,11 +113,12 @@ def study(
     """Train variants of a recipe with several seeds, and compare them.
 
     Differences have 95 % intervals, from one spread of scores that all variants share. Variants
-    with the same seed see the same images in the same order. Run the command again to resume: finished trainings are kept. The --out folder has the
-    table, the figures, report.html and results.json. To share the work among machines, run other
-    seeds on each, and add their results.json by --add. With a recipe on cached features
-    (data.views) these are computed first, once for all trainings. With --set train.init_from=DIR of
-    another study each training starts from the network of the same variant and seed there.
+    with the same seed see the same images in the same order. Run the command again to resume:
+    finished trainings are kept. The --out folder has the table, the figures, report.html and
+    results.json. To share the work among machines, run other seeds on each, and add their
+    results.json by --add. With a recipe on cached features (data.views) these are computed first,
+    once for all trainings. With --set train.init_from=DIR of another study each training starts
+    from the network of the same variant and seed there.
 
     \b
     Examples:
