@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from reconet.recipes.schema import Recipe
@@ -51,9 +52,9 @@ class VariantResult:
         return _mean([end[name] for end in ends if name in end])
 
     def speed(self) -> float | None:
-        """Return images per second in training, as a mean over seeds."""
-        speeds = [t.images_per_second for t in self.trials]
-        return _mean([speed for speed in speeds if speed is not None])
+        """Return images per second in training: the median, as seeds may be of other machines."""
+        speeds = [t.images_per_second for t in self.trials if t.images_per_second is not None]
+        return median(speeds) if speeds else None
 
 
 @dataclass(frozen=True, kw_only=True)

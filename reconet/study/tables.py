@@ -41,7 +41,7 @@ def score_table(result: StudyResult) -> TextTable:
         "95 %: half of Student's interval over seeds; one of twenty is expected to miss",
         _difference_caption(result.spread),
         "params, MACs: of one crop, in use",
-        "img/s: median in training, beside whatever else the machine did",
+        "img/s: median in training and over seeds, beside whatever else the machines did",
     ]
     if result.study.name in PAPER:
         caption.append(f"paper: {PAPER[result.study.name].source}")
