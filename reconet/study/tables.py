@@ -62,9 +62,9 @@ def attention_table(result: StudyResult) -> TextTable:
 
 def _difference_caption(spread: Spread | None) -> str:
     if spread is None:
-        return "to baseline: taken seed by seed"
+        return "to baseline: taken seed by seed, each with an interval of its own"
     return (
-        f"to baseline: taken seed by seed; its interval is from the spread that all variants "
+        "to baseline: taken seed by seed; its interval is from the spread that all variants "
         f"share, {100 * spread.deviation:.2f} points ({spread.freedom} degrees of freedom)"
     )
 

@@ -148,7 +148,7 @@ def _attention() -> tuple[Variant, ...]:
 
 
 def _project() -> tuple[Variant, ...]:
-    """Return the recipe's network with and without a projection. Contexts shrink with the map."""
+    """Return the recipe's network with all channels of c4, and with fewer. Its context follows."""
     full = Variant(name="full", about="all channels of c4", settings=("model.project=null",))
     return (
         full,

@@ -11,6 +11,7 @@ from reconet.study import open_study
 from reconet.study.page import render_html, render_markdown
 from reconet.study.plots import draw_figures
 from reconet.study.result import StudyResult, collect_result
+from reconet.study.spread import Spread
 from reconet.study.stats import paired_difference
 from reconet.study.tables import attention_table, score_table
 from reconet.study.trial import make_trials
@@ -52,11 +53,19 @@ def test_every_variant_is_compared_with_the_chosen_baseline(finished: StudyResul
         assert values["baseline"] == base
         [told] = [r["difference"] for r in values["rows"] if r["variant"] == row]
         assert told == asdict(found)
-        assert result.spread is not None
-        assert values["spread"] == asdict(result.spread)
-        assert any("degrees of freedom" in line for line in score_table(result).caption)
     with pytest.raises(RecipeError, match="baseline"):
         open_study(finished.out, "gpm")
+
+
+def test_the_caption_says_where_the_intervals_of_differences_come_from(
+    finished: StudyResult,
+) -> None:
+    shared = replace(finished, spread=Spread(deviation=0.005, freedom=62))
+    assert any("0.50 points (62 degrees" in line for line in score_table(shared).caption)
+    assert shared.as_dict()["spread"] == {"deviation": 0.005, "freedom": 62}
+    own = replace(finished, spread=None)
+    assert any("an interval of its own" in line for line in score_table(own).caption)
+    assert own.as_dict()["spread"] is None
 
 
 def test_the_report_says_what_was_trained_and_scored_on(finished: StudyResult) -> None:
