@@ -173,7 +173,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 def conditions(result: StudyResult) -> list[tuple[str, str]]:
     """List what one must know to read the figures, as (name, value)."""
-    recipe = result.recipe
+    recipe, varied = result.recipe, _varied(result)
     trials = [trial for row in result.rows for trial in row.trials]
     model, data, train = recipe.model, recipe.data, recipe.train
     crop = f"{data.crop[0]} x {data.crop[1]}"
@@ -184,8 +184,10 @@ def conditions(result: StudyResult) -> list[tuple[str, str]]:
     amount = f", {json.dumps(short_paths(data.options))}" if data.options else ""
     source = train.init_from or model.weights
     weights = f"from {short_path(str(source))}" if source else "fresh"
-    rank = f"rank {model.rank}" if model.rank else "each context's own rank"
+    rank = f", rank {model.rank}" if model.rank else ", each context's own rank"
+    rank = "" if "model.rank" in varied else rank
     project = f", projected to {model.project} components" if model.project else ""
+    project = "" if "model.project" in varied else project
     frozen = ", frozen" if model.frozen else ""
     views = (
         f"; cached features of {counted(data.views, 'view')} of each image, the same for all seeds "
@@ -198,7 +200,7 @@ def conditions(result: StudyResult) -> list[tuple[str, str]]:
         ("scored on", f"{data.name} {data.val_split}"),
         (
             "network",
-            f"{model.backbone_title}{frozen}{model.geometry}{project}, {rank}, weights {weights}",
+            f"{model.backbone_title}{frozen}{model.geometry}{project}{rank}, weights {weights}",
         ),
         (
             "training",
@@ -209,6 +211,13 @@ def conditions(result: StudyResult) -> list[tuple[str, str]]:
         ("score", "of the network at the last step; " + " | ".join(protocols)),
         ("machine", "; ".join([*processors, *versions])),
     ]
+
+
+def _varied(result: StudyResult) -> set[str]:
+    """Return the settings that variants set themselves, so that the recipe does not tell them."""
+    shown = {row.variant for row in result.rows}
+    chosen = [variant for variant in result.study.variants() if variant.name in shown]
+    return {setting.partition("=")[0] for variant in chosen for setting in variant.settings}
 
 
 def _precisions(trials: Sequence[TrialResult], recipe: Recipe) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
@@ -10,11 +11,13 @@ from reconet.recipes.overrides import apply_overrides
 from reconet.study import open_study
 from reconet.study.page import render_html, render_markdown
 from reconet.study.plots import draw_figures
-from reconet.study.result import StudyResult, collect_result
+from reconet.study.result import StudyResult, collect_result, conditions
 from reconet.study.spread import Spread
 from reconet.study.stats import paired_difference
 from reconet.study.tables import attention_table, score_table
 from reconet.study.trial import make_trials
+from reconet.study.variants import STUDIES, choose_variants
+from tests.study.tiny_study import study_recipe
 
 
 def test_tables_page_and_markdown_say_the_same(finished: StudyResult) -> None:
@@ -28,6 +31,25 @@ def test_tables_page_and_markdown_say_the_same(finished: StudyResult) -> None:
     assert f"<td>{row[1]}</td>" in render_html(finished)
     assert f"| tgm_trm | {row[1]} |" in render_markdown(finished)
     assert set(draw_figures(finished)) == {"scores", "differences", "training"}
+
+
+@pytest.mark.parametrize(
+    ("study", "variants", "told", "left_out"),
+    [
+        ("project", "full,p512", "rank 4", "projected"),
+        ("rank", "r1,r4", "projected to 8 components", "rank"),
+        ("attention", "paper,plus", "projected to 8 components, rank 4", "each context"),
+    ],
+)
+def test_what_the_variants_set_themselves_is_no_condition(
+    study: str, variants: str, told: str, left_out: str, tmp_path: Path
+) -> None:
+    recipe = apply_overrides(study_recipe(), ["model.project=8", "model.rank=4"])
+    chosen = choose_variants(STUDIES[study], variants.split(","), quick=False)
+    trials = make_trials(chosen, recipe, [0], tmp_path)
+    network = dict(conditions(collect_result(STUDIES[study], recipe, trials, tmp_path)))["network"]
+    assert told in network
+    assert left_out not in network
 
 
 def test_every_variant_is_compared_with_the_chosen_baseline(finished: StudyResult) -> None:
