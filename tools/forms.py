@@ -5,8 +5,8 @@ reconet study contexts --import tools/forms.py --recipe voc12/frozen_r50 --seeds
 
 docs/studies.md says what they scored. `separable` is reconet_plus with separable masks, the form
 that the search began with. `separable_...` have one change to it, `map_...` one to reconet_plus as
-it is. Ranks and global pooling are options of it, and need no form here. All forms but those named
-`start` begin as global pooling does, whatever their masks.
+it is. Ranks and global pooling are options of it, and need no form here. All forms but those with
+`start` in their names begin as global pooling does, whatever their masks.
 
 Dimensions: b batch, c channels, h rows, w columns, r rank.
 """
@@ -142,8 +142,8 @@ class Opaque(nn.Module):
 
 
 CHANGES: Mapping[str, Callable[..., FragmentReconstruction]] = {
-    "start_1": partial(StartWeight, times=1 / 4),
-    "start_16": partial(StartWeight, times=4),
+    "start_quarter": partial(StartWeight, times=1 / 4),
+    "start_times_4": partial(StartWeight, times=4),
     "sharp_start": SharpStart,
     "matrix_per_rank": MatrixPerRank,
     "scale_per_rank": ScalePerRank,

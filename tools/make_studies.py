@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from reconet.errors import pick
 from reconet.study import StudyResult, add_results, open_study, read_results, write_results
 from reconet.study.page import render_markdown
 from reconet.study.plots import save_figures
@@ -74,7 +75,7 @@ def _open(path: Path, baseline: str | None) -> StudyResult:
 
 def _choose(result: StudyResult, variants: list[str]) -> StudyResult:
     rows = {row.variant: row for row in result.rows}
-    chosen = tuple(rows[name] for name in variants if name in rows)
+    chosen = tuple(pick(rows, name, "variant") for name in variants)
     seeds = tuple(sorted({trial.seed for row in chosen for trial in row.trials}))
     return replace(result, rows=chosen, seeds=seeds)
 

@@ -1,9 +1,9 @@
 """Open the features of a split: find them in the cache, or compute them and keep them.
 
 The cache is a folder of stores. The name of a store is a digest of all that its features depend
-on: the weights of backbone and projection, the stages, the augmentation or the size of whole
-images, and the images themselves. So trainings and studies that agree in these share one store,
-and a change of any of them finds another.
+on: the weights and layers of backbone and projection, the stages, the augmentation or the size of
+whole images, and the images themselves. So trainings and studies that agree in these share one
+store, and a change of any of them finds another.
 
 Stores that differ only in their images stand in one folder. A new one takes the entries that it
 shares with the others from them, such as the images that two splits have in common.
@@ -15,9 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from reconet.cache.build import Source, fill, worker_count
-from reconet.cache.key import digest_of, digest_of_trunk
+from reconet.cache.key import digest_of, facts_of_trunk
 from reconet.cache.lock import lock_store, mark_in_use
-from reconet.cache.store import Part, Store
+from reconet.cache.store import FORMAT, Part, Store
 from reconet.errors import DataError, OutputError
 from reconet.models.segmenter import Segmenter
 from reconet.system.distributed import Processes
@@ -82,21 +82,15 @@ def find_store(
 ) -> Store:
     """Return the store of the features of `source`. It may be incomplete, or not exist yet."""
     shapes = {name: [part.dtype, *part.shape] for name, part in parts.items()}
-    trunk = digest_of_trunk(model.backbone, model.project if "c4" in parts else None)
-    network = {"trunk": trunk, **_identity(model), **_unusual(precision)}
-    family = digest_of({"parts": shapes, **network, **facts})
+    trunk = facts_of_trunk(model, project="c4" in parts)
+    network = {"trunk": trunk, "precision": precision}
+    family = digest_of({"format": FORMAT, "parts": shapes, **network, **facts})
     identities = [source.identity(index) for index in range(len(source))]
     return Store(cache_root() / FEATURES / family / digest_of(identities), len(source), dict(parts))
 
 
-def _identity(model: Segmenter) -> dict[str, object]:
-    """Return what a backbone computes by beside its weights, if it has such a thing."""
-    identity = dict(model.backbone.cache_facts())
-    return {"backbone": identity} if identity else {}
-
-
 def _unusual(precision: Precision) -> dict[str, object]:
-    """Return the precision if it is not the usual one, which names no store."""
+    """Return the precision if it is not the usual one."""
     return {} if precision == "fp32" else {"precision": precision}
 
 

@@ -4,7 +4,9 @@ import json
 from collections.abc import Mapping
 from hashlib import blake2b
 
-from torch import Tensor, nn
+from torch import Tensor
+
+from reconet.models.segmenter import Segmenter
 
 DIGEST_BYTES = 10
 
@@ -24,9 +26,16 @@ def digest_of_tensors(tensors: Mapping[str, Tensor]) -> str:
     return state.hexdigest()
 
 
-def digest_of_trunk(backbone: nn.Module, project: nn.Module | None) -> str:
-    """Hash the frozen part of a network: backbone, and projection if there is one."""
-    tensors = {f"backbone.{name}": value for name, value in backbone.state_dict().items()}
-    if project is not None:
-        tensors |= {f"project.{name}": value for name, value in project.state_dict().items()}
-    return digest_of_tensors(tensors)
+def facts_of_trunk(model: Segmenter, *, project: bool) -> dict[str, object]:
+    """Describe the frozen part of a network: weights, layers, and what these do not tell.
+
+    Strides and dilations are no weights: the layers tell them. `project` adds the projection.
+    """
+    state = model.state_dict()
+    parts = {"backbone", "mean_c11", "std_c11"} | ({"project"} if project else set())
+    tensors = {name: value for name, value in state.items() if name.partition(".")[0] in parts}
+    return {
+        "weights": digest_of_tensors(tensors),
+        "layers": digest_of(str(model.backbone)),
+        **model.backbone.cache_facts(),
+    }

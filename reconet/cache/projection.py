@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from reconet.cache.build import Source, one_thread, sample_features, worker_count
-from reconet.cache.key import digest_of, digest_of_tensors, digest_of_trunk
+from reconet.cache.key import digest_of, digest_of_tensors, facts_of_trunk
 from reconet.cache.store import ABOUT
 from reconet.data.transforms import Augmentation
 from reconet.errors import CheckpointError, DataError, RecipeError
@@ -49,8 +49,7 @@ def fit_projection(
             "of the backbone's last stage."
         )
     facts = {
-        "backbone": digest_of_trunk(model.backbone, None),
-        **({"identity": model.backbone.cache_facts()} if model.backbone.cache_facts() else {}),
+        "trunk": facts_of_trunk(model, project=False),
         "images": digest_of([source.identity(index) for index in range(len(source))]),
         "augmentation": augmentation.key(),
         "seed": seed,

@@ -142,7 +142,7 @@ class Model(Settings):
     context: str = "reconet"
     """the method between backbone and classifier"""
     rank: Annotated[int, Field(gt=0, le=2**15, strict=True)] | None = None
-    """number of rank-one tensors, by default 64; contexts without them ignore it"""
+    """ranks of a low-rank tensor, by default the context's own number; others ignore it"""
     options: Options = {}
     """other options of the context"""
     aux: bool = True

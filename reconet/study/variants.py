@@ -12,6 +12,7 @@ from reconet.errors import RecipeError, pick
 from reconet.models.context import CONTEXTS
 from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
+from reconet.system.readable import counted
 
 # Those of the paper's six scales that suit a small image: smaller and larger than its own.
 MULTI_SCALE = ("eval.scales=[0.75, 1.0, 1.25, 1.5]", "eval.flip=true")
@@ -103,7 +104,7 @@ def _rank() -> tuple[Variant, ...]:
     return tuple(
         Variant(
             name=f"r{rank}",
-            about=f"sum of {rank} rank-one tensors",
+            about=f"low-rank tensor of {counted(rank, 'rank')}",
             settings=(f"model.rank={rank}", f"model.options.rank={rank}"),
         )
         for rank in RANKS

@@ -138,6 +138,34 @@ def test_other_changes_of_the_images_find_other_features() -> None:
     assert directory() != directory("data.augment.rotation=9")
 
 
+@pytest.mark.parametrize(
+    ("backbone", "change"),
+    [
+        (["model.backbone=resnet50", "model.width=0.0625"], "model.stride_on=1x1"),
+        (["model.output_stride=16"], "model.output_stride=8"),
+    ],
+)
+def test_strides_that_no_weight_tells_find_other_features_and_another_projection(
+    backbone: list[str], change: str
+) -> None:
+    one, other = (
+        plan_features(frozen_recipe(*backbone, *settings), device="cpu")
+        for settings in ([], [change])
+    )
+    weights = [plan.model.state_dict() for plan in (one, other)]
+    names = [name for name in weights[0] if name.startswith("backbone.")]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in names)
+    assert not torch.equal(weights[0]["project.weight"], weights[1]["project.weight"])
+    assert not {store.directory for store in one.stores} & {s.directory for s in other.stores}
+
+
+def test_another_layout_of_stores_has_other_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = plan_features(frozen_recipe(), device="cpu").stores
+    monkeypatch.setattr("reconet.cache.cache.FORMAT", 0)
+    after = plan_features(frozen_recipe(), device="cpu").stores
+    assert not {store.directory for store in before} & {store.directory for store in after}
+
+
 def test_views_need_a_frozen_backbone(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"data\.views=2 caches .* set model\.frozen=true"):
         run_training(tiny_recipe("data.views=2"), tmp_path / "run", device="cpu")

@@ -3,6 +3,9 @@
 import shutil
 from pathlib import Path
 
+import pytest
+
+from reconet.errors import RecipeError
 from reconet.study import StudyResult
 from tools.make_studies import PAGE, PLACE, page
 
@@ -36,6 +39,12 @@ def test_the_page_shows_chosen_variants_in_their_order(
     assert 0 < made.index("\n| tgm_trm |") < made.index("\n| fcn |")
     assert "| ms_flip |" not in made
     assert "](studies/study-components/to_tgm_trm/components-scores.png)" in made
+
+
+def test_a_variant_that_is_not_there_is_an_error(finished: StudyResult, tmp_path: Path) -> None:
+    shutil.copytree(finished.out, tmp_path / "runs" / "study-components")
+    with pytest.raises(RecipeError, match="Did you mean 'tgm_trm'"):
+        page(EMPTY.format(" baseline=fcn variants=fcn,tgm_trn"), tmp_path)
 
 
 def test_results_from_elsewhere_are_kept_beside_new_ones(

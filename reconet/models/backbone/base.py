@@ -71,7 +71,7 @@ class Backbone(nn.Module):
         return {name: 0 for name, _ in self.named_parameters()}
 
     def cache_facts(self) -> Mapping[str, object]:
-        """Return what changes the maps but is not in the weights, to name cached features by."""
+        """Return what changes the maps but is in no weight and no layer, for cached features."""
         return {}
 
     def public_weights(self) -> PublicWeights:

@@ -109,8 +109,7 @@ class HubBackbone(Backbone):
 
     def cache_facts(self) -> dict[str, object]:
         """Return the configuration: many of its values are not in the weights."""
-        normalisation = {"mean": self.input_mean, "std": self.input_std}
-        return {"config": self.settings, "dense": self.dense, **normalisation}
+        return {"config": self.settings, "dense": self.dense}
 
     def public_weights(self) -> PublicWeights:
         """Read the weights of the folder or hub id. Their names are translated by the library."""

@@ -1,11 +1,12 @@
 """Tensors of low rank, and what a context offers that is made of one.
 
-A tensor of rank r is a sum of r products:
+A low-rank tensor is a sum of r products of a vector along channels and a plane:
 
     tensor_bchw = sum_r weight_r channel_rc (x) plane_rhw
 
-In reconet it is an attention A that re-weights the map, in reconet_plus a context Y that joins it.
-In reconet each plane is itself a product, of a column and a row (outer_planes).
+So its unfolding along channels has rank r at most. In reconet it is an attention A that re-weights
+the map, in reconet_plus a context Y that joins it. In reconet each plane is itself a product, of a
+column and a row (outer_planes). Then r bounds the rank of the tensor too.
 All that takes a network apart rank by rank (explain, prune, serve, study) knows no more of a
 context than this file says.
 

@@ -123,6 +123,12 @@ def test_it_works_at_any_size_without_resampling(separable: bool) -> None:
     core = lively(separable)
     for size in ((1, 1), (3, 9), (17, 2)):
         assert core(torch.randn(2, 6, *size)).shape == (2, 6, *size)
+    x_bchw = torch.randn(2, 6, 3, 5)
+    larger_bchw, expected_bchw = (
+        map_bchw.repeat_interleave(2, 2).repeat_interleave(3, 3)
+        for map_bchw in (x_bchw, core(x_bchw))
+    )
+    torch.testing.assert_close(core(larger_bchw), expected_bchw)
 
 
 @pytest.mark.parametrize(("separable", "products"), [(False, 4), (True, 2)])
