@@ -1,12 +1,10 @@
-"""Other forms of RecoNet+, each with one change, to be compared with it by a study.
+"""Other forms of RecoNet+, each with one change to it, to be compared with it by a study.
 
 reconet study contexts --import tools/forms.py --recipe voc12/frozen_r50 --seeds 0-2 \
-    --variants separable,separable_signed,separable_two_rounds --baseline separable
+    --variants reconet_plus,plus_signed,plus_two_rounds --baseline reconet_plus
 
-docs/studies.md says what they scored. `separable` is reconet_plus with separable masks, the form
-that the search began with. `separable_...` have one change to it, `map_...` one to reconet_plus as
-it is. Ranks and global pooling are options of it, and need no form here. All forms but those with
-`start` in their names begin as global pooling does, whatever their masks.
+docs/studies.md says what they scored. Ranks are an option of RecoNet+, and need no form here. All
+forms but those with `start` in their names begin as global pooling does, whatever their masks.
 
 Dimensions: b batch, c channels, h rows, w columns, r rank.
 """
@@ -33,28 +31,25 @@ HIDDEN = 8  # channels between the two factors of a matrix per rank
 class StartWeight(FragmentReconstruction):
     """Start the weights of the ranks at another sum."""
 
-    def __init__(
-        self, channels: int, *, rank: int = 16, separable: bool = False, times: float
-    ) -> None:
-        super().__init__(channels, rank=rank, separable=separable)
+    def __init__(self, channels: int, *, rank: int = 16, times: float) -> None:
+        super().__init__(channels, rank=rank)
         self.weight_r.data *= times
 
 
 class SharpStart(FragmentReconstruction):
     """Start masks that gather as different as masks that place, instead of flat."""
 
-    def __init__(self, channels: int, *, rank: int = 16, separable: bool = False) -> None:
-        super().__init__(channels, rank=rank, separable=separable)
-        for layer in self.masks.children():
-            assert isinstance(layer, nn.Conv2d | nn.Linear)
-            nn.init.normal_(layer.weight.data[:rank], std=2 * channels**-0.5)
+    def __init__(self, channels: int, *, rank: int = 16) -> None:
+        super().__init__(channels, rank=rank)
+        assert isinstance(self.masks, MapMasks)
+        nn.init.normal_(self.masks.conv.weight.data[:rank], std=2 * channels**-0.5)
 
 
 class MatrixPerRank(FragmentReconstruction):
     """Add a matrix of rank HIDDEN for each rank to the one that all ranks share."""
 
-    def __init__(self, channels: int, *, rank: int = 16, separable: bool = False) -> None:
-        super().__init__(channels, rank=rank, separable=separable)
+    def __init__(self, channels: int, *, rank: int = 16) -> None:
+        super().__init__(channels, rank=rank)
         self.down_rck = nn.Parameter(torch.randn(rank, channels, HIDDEN) * channels**-0.5)
         self.up_rkc = nn.Parameter(torch.zeros(rank, HIDDEN, channels))
 
@@ -66,8 +61,8 @@ class MatrixPerRank(FragmentReconstruction):
 class ScalePerRank(FragmentReconstruction):
     """Give each rank channels of its own: a scale per rank and channel before the bias."""
 
-    def __init__(self, channels: int, *, rank: int = 16, separable: bool = False) -> None:
-        super().__init__(channels, rank=rank, separable=separable)
+    def __init__(self, channels: int, *, rank: int = 16) -> None:
+        super().__init__(channels, rank=rank)
         self.scale_rc = nn.Parameter(torch.randn(rank, channels))
 
     def say(self, seen_brc: Tensor) -> Tensor:
@@ -105,9 +100,9 @@ class Mixed(FragmentReconstruction):
 class TwoRounds(FragmentReconstruction):
     """Reconstruct again from the map with its first context."""
 
-    def __init__(self, channels: int, *, rank: int = 16, separable: bool = False) -> None:
-        super().__init__(channels, rank=rank, separable=separable)
-        self.second = FragmentReconstruction(channels, rank=rank, separable=separable)
+    def __init__(self, channels: int, *, rank: int = 16) -> None:
+        super().__init__(channels, rank=rank)
+        self.second = FragmentReconstruction(channels, rank=rank)
 
     def forward(self, x_bchw: Tensor) -> Tensor:
         first_bchw = super().forward(x_bchw)
@@ -119,8 +114,8 @@ class Gated(RecoNetPlus):
     """Put a gate of rank r beside the fragments: X is multiplied by 1 + tanh(tensor)."""
 
     def __init__(self, stages: Stages, *, num_classes: int) -> None:
-        super().__init__(stages, num_classes=num_classes, separable=True)
-        self.gate = Signed(self.out_channels, separable=True)
+        super().__init__(stages, num_classes=num_classes)
+        self.gate = Signed(self.out_channels)
         self.gate.weight_r.data.zero_()  # so that the gate starts at 1
 
     def forward(self, features: Features) -> Context:
@@ -141,24 +136,6 @@ class Opaque(nn.Module):
         return y_bchw
 
 
-CHANGES: Mapping[str, Callable[..., FragmentReconstruction]] = {
-    "start_quarter": partial(StartWeight, times=1 / 4),
-    "start_times_4": partial(StartWeight, times=4),
-    "sharp_start": SharpStart,
-    "matrix_per_rank": MatrixPerRank,
-    "scale_per_rank": ScalePerRank,
-    "signed": Signed,
-    "two_rounds": TwoRounds,
-}
-CORES: Mapping[str, Callable[[int], FragmentReconstruction]] = {
-    "separable": partial(FragmentReconstruction, separable=True),
-    **{f"separable_{name}": partial(core, separable=True) for name, core in CHANGES.items()},
-    "separable_gather_map": partial(Mixed, gather_from_map=True),
-    "separable_place_map": partial(Mixed, gather_from_map=False),
-    **{f"map_{name}": core for name, core in CHANGES.items()},
-}
-
-
 class OtherCore(RecoNetPlus):
     """RecoNet+ with another core."""
 
@@ -174,6 +151,38 @@ class OtherCore(RecoNetPlus):
         return None if isinstance(self.core, Opaque) else super().low_rank_head()
 
 
-for _name, _core in CORES.items():
-    reconet.CONTEXTS[_name] = type(_name, (OtherCore,), {"make_core": staticmethod(_core)})
-reconet.CONTEXTS["separable_gate"] = Gated
+class Separable(RecoNetPlus):
+    """RecoNet+ with masks from rows and columns, as in the paper."""
+
+    def __init__(self, stages: Stages, *, num_classes: int) -> None:
+        super().__init__(stages, num_classes=num_classes, separable=True)
+
+
+class WithPooling(RecoNetPlus):
+    """RecoNet+ with global pooling beside it."""
+
+    def __init__(self, stages: Stages, *, num_classes: int) -> None:
+        super().__init__(stages, num_classes=num_classes, gpm=True)
+
+
+CORES: Mapping[str, Callable[[int], FragmentReconstruction]] = {
+    "gather_by_rows": partial(Mixed, gather_from_map=False),
+    "place_by_rows": partial(Mixed, gather_from_map=True),
+    "sharp_start": SharpStart,
+    "start_quarter": partial(StartWeight, times=1 / 4),
+    "start_times_4": partial(StartWeight, times=4),
+    "matrix_per_rank": MatrixPerRank,
+    "scale_per_rank": ScalePerRank,
+    "signed": Signed,
+    "two_rounds": TwoRounds,
+}
+FORMS: Mapping[str, type[RecoNetPlus]] = {
+    "plus_separable": Separable,
+    "plus_gpm": WithPooling,
+    "plus_gate": Gated,
+    **{
+        f"plus_{name}": type(name, (OtherCore,), {"make_core": staticmethod(core)})
+        for name, core in CORES.items()
+    },
+}
+reconet.CONTEXTS.update(FORMS)
