@@ -1,0 +1,98 @@
+"""The commands of docs/studies.md name what exists, and its figures are those of the results."""
+
+import importlib
+import itertools
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from reconet.models.context import CONTEXTS
+from reconet.recipes import find_recipe
+from reconet.recipes.overrides import apply_overrides
+from reconet.study import make_plan, read_results
+from reconet.study.spread import common_spread, difference
+from reconet.study.stats import Estimate, estimate
+from tools.make_studies import PAGE, PLACE
+
+RESULTS = sorted((PAGE.parent / "studies").glob("*/results.json"))
+ESTIMATE = re.compile(r"[+-]?\d+\.\d\d ± \d+\.\d\d")
+COMMAND = re.compile(r"^reconet study (\w+) (.*--out (\S+).*)$", re.M)
+
+
+@pytest.fixture
+def _forms() -> Iterator[None]:
+    with patch.dict(CONTEXTS):
+        sys.modules.pop("tools.forms", None)
+        importlib.import_module("tools.forms")
+        yield
+
+
+def test_every_study_of_the_page_has_a_command_that_plans_it(_forms: None) -> None:
+    text = PAGE.read_text()
+    planned = {}
+    for name, rest, out in COMMAND.findall(expand(text)):
+        words = shlex.split(rest)
+        settings = [words[i + 1] for i, word in enumerate(words) if word == "--set"]
+        options = dict(itertools.pairwise(words))
+        variants = options.get("--variants")
+        plan = make_plan(
+            name,
+            apply_overrides(find_recipe(options.get("--recipe", "scenes/study")), settings),
+            seeds=1,
+            variants=variants.split(",") if variants else None,
+            quick=False,
+            baseline=options.get("--baseline"),
+        )
+        planned.setdefault(out, set()).update(variant.name for variant in plan.variants)
+    for match in PLACE.finditer(text):
+        results = PAGE.parent / "studies" / Path(match["study"]).name / "results.json"
+        trained = {trial.variant for trial in read_results(results).trials}
+        assert trained <= planned[match["study"]], match["study"]
+
+
+def expand(text: str) -> str:
+    """Join continued lines, and put in the variables that the page sets."""
+    text = text.replace("\\\n", " ")
+    variables: dict[str, str] = {}
+    for name, value in re.findall(r'^([A-Z]+)="(.*)"$', text, re.M):
+        variables[name] = fill(value, variables)
+    return fill(text, variables)
+
+
+def fill(text: str, variables: dict[str, str]) -> str:
+    return re.sub(r"\$([A-Z]+)\b", lambda match: variables.get(match[1], match[0]), text)
+
+
+def test_figures_with_an_interval_are_those_of_the_results(_forms: None) -> None:
+    known = {text for path in RESULTS for text in estimates(path)}
+    prose = PLACE.sub("", PAGE.read_text())
+    told = ESTIMATE.findall(prose)
+    assert told
+    assert not set(told) - known
+
+
+def estimates(path: Path) -> Iterator[str]:
+    """Write all differences between variants, and what each loses with the mean tensor."""
+    trials = read_results(path).trials
+    scores: dict[str, dict[int, float]] = {}
+    lost: dict[str, list[float]] = {}
+    for trial in trials:
+        scores.setdefault(trial.variant, {})[trial.seed] = trial.figures["miou"]
+        if trial.miou_with_mean is not None:
+            lost.setdefault(trial.variant, []).append(trial.figures["miou"] - trial.miou_with_mean)
+    spread = common_spread(scores)
+    for one, other in itertools.permutations(scores.values(), 2):
+        yield written(difference(one, other, spread), "+")
+    for values in lost.values():
+        yield written(estimate(values), "")
+
+
+def written(value: Estimate | None, sign: str) -> str:
+    if value is None or value.half_width is None:
+        return ""
+    return f"{100 * value.mean:{sign}.2f} ± {100 * value.half_width:.2f}"
