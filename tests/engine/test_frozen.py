@@ -11,6 +11,7 @@ from typing import NamedTuple
 import psutil
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from reconet.cache.room import SPARE_BYTES
 from reconet.cache.store import count_written
@@ -157,6 +158,22 @@ def test_strides_that_no_weight_tells_find_other_features_and_another_projection
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in names)
     assert not torch.equal(weights[0]["project.weight"], weights[1]["project.weight"])
     assert not {store.directory for store in one.stores} & {s.directory for s in other.stores}
+
+
+def test_one_value_in_a_file_of_weights_finds_other_features(tmp_path: Path) -> None:
+    state = plan_features(frozen_recipe(), device="cpu").model.backbone.state_dict()
+    save_file(state, tmp_path / "one.safetensors")
+    save_file(state, tmp_path / "copy.safetensors")
+    name = next(name for name in state if name.endswith("weight"))
+    state[name].view(-1)[0] += 0.001
+    save_file(state, tmp_path / "other.safetensors")
+
+    def stores(file: str) -> list[Path]:
+        recipe = frozen_recipe(f"model.weights={tmp_path / file}.safetensors")
+        return [store.directory for store in plan_features(recipe, device="cpu").stores]
+
+    assert stores("one") == stores("copy")
+    assert not set(stores("one")) & set(stores("other"))
 
 
 def test_another_layout_of_stores_has_other_names(monkeypatch: pytest.MonkeyPatch) -> None:
