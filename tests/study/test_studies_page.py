@@ -24,7 +24,7 @@ ESTIMATE = re.compile(r"[+-]?\d+\.\d\d ± \d+\.\d\d")
 COMMAND = re.compile(r"^reconet study (\w+) (.*--out (\S+).*)$", re.M)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def _forms() -> Iterator[None]:
     with patch.dict(CONTEXTS):
         sys.modules.pop("tools.forms", None)
@@ -32,9 +32,9 @@ def _forms() -> Iterator[None]:
         yield
 
 
-def test_every_study_of_the_page_has_a_command_that_plans_it(_forms: None) -> None:
+def test_every_study_of_the_page_has_a_command_that_plans_it() -> None:
     text = PAGE.read_text()
-    planned = {}
+    planned: dict[str, set[str]] = {}
     for name, rest, out in COMMAND.findall(expand(text)):
         words = shlex.split(rest)
         settings = [words[i + 1] for i, word in enumerate(words) if word == "--set"]
@@ -68,7 +68,7 @@ def fill(text: str, variables: dict[str, str]) -> str:
     return re.sub(r"\$([A-Z]+)\b", lambda match: variables.get(match[1], match[0]), text)
 
 
-def test_figures_with_an_interval_are_those_of_the_results(_forms: None) -> None:
+def test_figures_with_an_interval_are_those_of_the_results() -> None:
     known = {text for path in RESULTS for text in estimates(path)}
     prose = PLACE.sub("", PAGE.read_text())
     told = ESTIMATE.findall(prose)
