@@ -15,6 +15,7 @@ from reconet.system.readable import counted
 
 ACCENT, OTHER, SOFT = "#c0392b", "#2c5d8f", "#9a9a9a"
 PRINT = (430, 290)  # width and height of the plot of costs between its outer points, in points
+MARGIN = 0.12  # of that width, on each side
 CHARACTER = 4.6  # width of a letter of its names
 PANELS = (
     ("attention_spread", "spread of A"),
@@ -195,7 +196,7 @@ def draw_cost(result: StudyResult) -> Figure | None:
             arrowprops={"arrowstyle": "-", "linewidth": 0.4, "color": SOFT},
         )
     axes.set(xlabel="MACs of one crop, G", ylabel="mIoU %")
-    axes.margins(x=0.12)
+    axes.margins(x=MARGIN)
     axes.grid(True, alpha=0.3)
     return figure
 
@@ -203,7 +204,7 @@ def draw_cost(result: StudyResult) -> Figure | None:
 def place_names(
     names: Sequence[str], points: Sequence[tuple[float, float]]
 ) -> list[tuple[float, float]]:
-    """Return where each name goes, beside its point, so that it covers no other name and no point.
+    """Return where each name goes, beside its point: in the frame, on no other name and no point.
 
     Offsets are in points of print. Nearer places are tried first, then those farther away.
     """
@@ -221,7 +222,7 @@ def place_names(
                 y + up - 5,
                 y + up + 5,
             )
-            if not any(_overlap(box, other) for other in taken):
+            if _inside(box) and not any(_overlap(box, other) for other in taken):
                 break
         taken.append(box)
         offsets.append((7.0 * right, float(up)))
@@ -232,6 +233,10 @@ def _print_scale(axis: int, points: Sequence[tuple[float, float]]) -> tuple[floa
     """Return the lowest value along an axis of the plot, and points of print per unit."""
     values = [point[axis] for point in points]
     return min(values), PRINT[axis] / ((max(values) - min(values)) or 1)
+
+
+def _inside(box: Sequence[float]) -> bool:
+    return box[0] >= -MARGIN * PRINT[0] and box[1] <= (1 + MARGIN) * PRINT[0]
 
 
 def _overlap(one: Sequence[float], other: Sequence[float]) -> bool:

@@ -158,5 +158,10 @@ def test_names_of_points_in_a_heap_do_not_cover_one_another() -> None:
     assert len(set(sides)) == 8, "two names stand at the same place"
 
 
+def test_a_long_name_at_the_right_edge_stays_in_the_frame() -> None:
+    points = [(0.0, 10.0), (9.0, 90.0)]
+    assert place_names(["plain", "deeplabv3plus"], points) == [(7.0, 0.0), (-7.0, 0.0)]
+
+
 def test_a_single_point_has_its_name_beside_it() -> None:
     assert place_names(["only"], [(1.0, 50.0)]) == [(7.0, 0.0)]
