@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping
 from hashlib import blake2b
 
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from reconet.models.segmenter import Segmenter
 
@@ -36,6 +37,12 @@ def facts_of_trunk(model: Segmenter, *, project: bool) -> dict[str, object]:
     tensors = {name: value for name, value in state.items() if name.partition(".")[0] in parts}
     return {
         "weights": digest_of_tensors(tensors),
-        "layers": digest_of(str(model.backbone)),
+        "layers": digest_of([_describe(*named) for named in model.backbone.named_modules()]),
         **model.backbone.cache_facts(),
     }
+
+
+def _describe(name: str, layer: nn.Module) -> tuple[str, str, str]:
+    """Return name, kind and settings of a layer. Many processes have another kind of batch norm."""
+    kind = "" if isinstance(layer, _BatchNorm) else type(layer).__name__
+    return name, kind, layer.extra_repr()
