@@ -38,7 +38,7 @@ def facts_of_trunk(model: Segmenter, *, project: bool) -> dict[str, object]:
     return {
         "weights": digest_of_tensors(tensors),
         "layers": digest_of([_describe(*named) for named in model.backbone.named_modules()]),
-        **model.backbone.cache_facts(),
+        "more": dict(model.backbone.cache_facts()),
     }
 
 
