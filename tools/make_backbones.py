@@ -23,6 +23,7 @@ HEAD = """| `model.backbone` | family | channels of c1..c4 | strides | parameter
 
 def table() -> str:
     rows = [row("resnet50", "ResNet", "Apache-2.0")]
+    rows.append(row("mobilenet_v2", "MobileNetV2", "Apache-2.0"))
     for hub_id, known in KNOWN.items():
         rows.append(row(f"hf:{hub_id}", FAMILIES[known.family].title, known.licence))
     return HEAD + "".join(f"{line}\n" for line in rows)

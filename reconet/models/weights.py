@@ -14,13 +14,15 @@ from reconet.models.weight_files import WEIGHT_FILE_INSTEAD, read_tensors
 from reconet.recipes.schema import Model
 from reconet.system.readable import counted
 
+CLASSIFIERS = ("fc.", "classifier.")  # of ImageNet, which a backbone does not need
+
 
 @dataclass(frozen=True, kw_only=True)
 class LoadReport:
     """What happened to every key of a weight file."""
 
     loaded: tuple[str, ...]
-    ignored: tuple[str, ...]  # ImageNet's classifier, which a backbone does not need
+    ignored: tuple[str, ...]  # the classifier
     missing: tuple[str, ...]
     unexpected: tuple[str, ...]
     other_shape: tuple[str, ...]
@@ -63,7 +65,7 @@ def compare_weights(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> L
     # Converted networks often lack batch norm's step counter. With a fixed momentum it is unused.
     needed = {key for key in own if not key.endswith("num_batches_tracked")}
     common = own.keys() & given.keys()
-    ignored = {key for key in given if key.startswith("fc.")} - own.keys()
+    ignored = {key for key in given if key.startswith(CLASSIFIERS)} - own.keys()
     other_shape = {key for key in common if own[key].shape != given[key].shape}
     return LoadReport(
         loaded=tuple(sorted(common - other_shape)),

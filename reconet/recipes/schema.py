@@ -122,7 +122,7 @@ class Model(Settings):
     """The network: backbone, context and classifiers."""
 
     backbone: str = "resnet101"
-    """resnet18, 34, 50, 101 or 152, hf:HUB_ID or hf:FOLDER (docs/backbones.md), or your own"""
+    """resnet18, 34, 50, 101 or 152, mobilenet_v2, hf:HUB_ID or hf:FOLDER (docs/backbones.md)"""
     backbone_config: BackboneConfig = {}
     """what an hf: backbone is built from; read from its hub id or folder if it is empty"""
     stem: Literal["deep", "deep32", "plain"] = "deep"
@@ -130,7 +130,7 @@ class Model(Settings):
     stride_on: Literal["3x3", "1x1"] = "3x3"
     """which convolution of a bottleneck has the stride: torchvision and timm, or Caffe and Keras"""
     output_stride: Literal[8, 16, 32] = 8
-    """input pixels per feature of the last stage, for ResNet and ConvNeXt"""
+    """input pixels per feature of the last stage, for ResNet, MobileNetV2 and ConvNeXt"""
     width: Annotated[float, Field(gt=0, le=16)] = 1.0
     """factor on the backbone's channels"""
     weights: str | None = None

@@ -2,6 +2,7 @@
 
 base.py       the contract: Backbone
 resnet.py     ResNet with dilation
+mobilenet.py  MobileNetV2 with dilation
 hf.py         backbones of the package transformers, by hub id or folder: "hf:facebook/dinov2-small"
 families.py   what is special about each family of them
 windows.py    shifted windows of Swin, for exports
@@ -21,6 +22,12 @@ from reconet.models.backbone.hf import (
     find_hub_weights,
     make_hub_backbone,
 )
+from reconet.models.backbone.mobilenet import (
+    MOBILENET,
+    MobileNetV2,
+    find_mobilenet_weights,
+    make_mobilenet,
+)
 from reconet.models.backbone.resnet import (
     RESNETS,
     Bottleneck,
@@ -38,6 +45,7 @@ __all__ = [
     "RESNETS",
     "Backbone",
     "Bottleneck",
+    "MobileNetV2",
     "PublicWeights",
     "ResNet",
     "Stem",
@@ -54,6 +62,7 @@ HUB = "hf"  # "hf:owner/name" is the backbone `hf` with a hub id
 # Each makes a backbone from the settings `model` of a recipe, which it may ignore.
 BACKBONES: dict[str, Callable[[Model], Backbone]] = {
     **dict.fromkeys(RESNETS, make_resnet),
+    MOBILENET: make_mobilenet,
     HUB: make_hub_backbone,
 }
 
@@ -92,6 +101,8 @@ def find_public_weights(settings: Model) -> None:
         find_hub_weights(settings)
     elif settings.backbone in RESNETS:
         find_resnet_weights(settings)
+    elif settings.backbone == MOBILENET:
+        find_mobilenet_weights()
 
 
 def _table_name(settings: Model) -> str:
