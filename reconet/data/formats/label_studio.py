@@ -33,7 +33,7 @@ from reconet.data.formats.labelled import (
     drawn_data,
 )
 from reconet.data.formats.splits import split_of_folder
-from reconet.data.formats.tree import Tree, last_name
+from reconet.data.formats.tree import Tree, path_of
 from reconet.errors import DataError
 from reconet.system.progress import SILENT, Progress
 
@@ -98,10 +98,12 @@ def image_of(task: dict[str, Any]) -> str:
 
 def find_task_image(tree: Tree, path: Path, task: dict[str, Any]) -> Path | None:
     """Find the image of a task in the folder."""
-    name = last_name(image_of(task))
+    place = path_of(image_of(task)).replace("\\", "/")
+    folder, _, name = place.rpartition("/")
     uploaded = UPLOADED.fullmatch(name)
+    folder = "" if uploaded or "data/upload/" in place else folder  # of the server
     for one in (name, uploaded[1] if uploaded else ""):
-        found = tree.find_image(one, path.parent) if one else None
+        found = tree.find_image(f"{folder}/{one}", path.parent) if one else None
         if found is not None:
             return found
     return None
@@ -153,6 +155,8 @@ def _labelled(
             left_out.add(f"regions of the kind {str(kind)[:40]}, which have no area", short)
             continue
         labels = values[kind]
+        if isinstance(labels, list) and len(labels) > 1:
+            raise DataError(f"{place}: a region has one label, not {len(labels)}.")
         name = check_name(labels[0] if isinstance(labels, list) else labels, place)
         region = _region(kind, values, height, width, place)
         parts.append(Part(name, region, place.partition(", ")[2]))

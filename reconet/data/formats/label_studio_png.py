@@ -24,7 +24,7 @@ from reconet.data.formats.labelled import (
 )
 from reconet.data.formats.splits import split_of_folder
 from reconet.data.formats.tree import Tree
-from reconet.data.images.read import read_size
+from reconet.data.images.read import read_frame
 from reconet.errors import DataError
 from reconet.system.progress import SILENT, Progress
 
@@ -52,7 +52,7 @@ def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
             left_out.add("tasks whose image is not known", f"task {task}")
             continue
         first = min(annotation for _, annotation, _ in some)
-        height, width = read_size(tree.folder / image)
+        height, width = read_frame(tree.folder / some[0][0]).stored
         parts = [
             Part(check_name(label.removeprefix(prefix), str(path)), _white(tree, path), str(path))
             for path, annotation, label in some

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from reconet.data.formats.draw import Drawing, Part, Polygons, SegmentFile
 from reconet.data.formats.tree import Tree, such_as
-from reconet.data.images.read import MAX_PIXELS
+from reconet.data.images.read import MAX_PIXELS, read_frame
 from reconet.data.labels import MAX_CLASSES
 from reconet.data.sets.folder_classes import VOID_NAMES
 from reconet.errors import DataError
@@ -119,7 +119,9 @@ def drawn_data(
     """Return what a format of regions has read. There must be some."""
     if not images:
         raise DataError(f"{source} labels no image that is in {tree.folder}. {' '.join(notes)}")
-    declared = list(declared)
+    _check_once(images)
+    images, upright = stand_upright(tree, images)
+    notes, declared = [*notes, *upright.notes], list(declared)
     numbered, classes = number_classes(images, declared)
     if set(classes) <= {BACKGROUND}:
         raise DataError(f"{source} has no region with a class. {' '.join(notes)}")
@@ -134,9 +136,79 @@ def drawn_data(
     return OwnData(
         folder=tree.folder,
         images=numbered,
-        options={"classes": list(classes)},
+        options={"classes": list(classes), **upright.options},
         notes=tuple(notes),
     )
+
+
+def _check_once(images: Sequence[LabelledImage]) -> None:
+    taken: dict[Path, object] = {}
+    for one in images:
+        source = getattr(one.labels, "source", None) or getattr(one.labels, "path", None)
+        if one.image in taken:
+            told = dict.fromkeys(map(str, (source, taken[one.image])))
+            both = "both label" if len(told) > 1 else "labels twice"
+            raise DataError(f"{' and '.join(told)} {both} {one.image}: keep one of them.")
+        taken[one.image] = source
+
+
+class Upright(NamedTuple):
+    """What is told about photographs that EXIF turns."""
+
+    options: dict[str, bool]  # of the dataset `folder`
+    notes: tuple[str, ...]
+
+
+def stand_upright(
+    tree: Tree, images: Sequence[LabelledImage]
+) -> tuple[list[LabelledImage], Upright]:
+    """Turn photographs and their labels upright, as labelling tools and `predict` show them.
+
+    The sizes of quarter turns tell how all were labelled: upright, or as they are stored. If they
+    tell nothing, it was upright. Drawings of stored pixels are turned with their photographs. Mask
+    files of stored pixels are not turned, and neither are their photographs.
+    """
+    turned: dict[Path, int] = {}
+    stored, upright = [], []  # images whose sizes tell
+    for one in images:
+        try:
+            frame = read_frame(tree.folder / one.image)
+            if frame.turn == 1:
+                continue
+            turned[one.image], size = frame.turn, _size_of(one)
+        except DataError:
+            continue  # the check of the data will tell
+        if frame.stored != frame.upright:
+            stored += [one.image] if size == frame.stored else []
+            upright += [one.image] if size == frame.upright else []
+    if stored and upright:
+        raise DataError(
+            f"the labels of {tree.folder / stored[0]} fit the photograph as it is stored, and "
+            f"those of {tree.folder / upright[0]} as its EXIF orientation turns it: keep the two "
+            "kinds in different folders."
+        )
+    if not turned:
+        return list(images), Upright({}, ())
+    who = counted(len(turned), "photograph has", "photographs have") + " an EXIF orientation"
+    if not stored:
+        why = "as sizes tell" if upright else "for sizes do not tell"
+        note = f"{who}: turned upright, and labels are taken as drawn upright, {why}"
+        return list(images), Upright({"upright": True}, (note,))
+    if any(isinstance(one.labels, Path) for one in images):
+        note = f"{who}: not turned, for the masks fit the photographs as they are stored"
+        return list(images), Upright({}, (note,))
+    moved = [
+        one._replace(labels=one.labels._replace(turn=turned.get(one.image, 1)))  # type: ignore[union-attr]
+        for one in images
+    ]
+    note = f"{who}: turned upright, and so are the labels, which fit them as they are stored"
+    return moved, Upright({"upright": True}, (note,))
+
+
+def _size_of(one: LabelledImage) -> tuple[int, int]:
+    if isinstance(one.labels, Path):
+        return read_frame(one.labels).stored
+    return one.labels.height, one.labels.width
 
 
 def digest_of(images: Sequence[LabelledImage]) -> str:

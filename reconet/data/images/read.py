@@ -70,6 +70,17 @@ class Upright(NamedTuple):
     frames: int  # of an animation or a file of several pages, of which this is the first
 
 
+class Frame(NamedTuple):
+    """How the pixels of an image lie in its file, and how a person sees them."""
+
+    stored: tuple[int, int]  # height and width
+    turn: int  # EXIF orientation, 1 to 8
+
+    @property
+    def upright(self) -> tuple[int, int]:
+        return self.stored[::-1] if self.turn >= 5 else self.stored
+
+
 class TooManyPixelsError(DataError):
     """An image has more pixels than the reader allows, whatever the size of its file."""
 
@@ -190,19 +201,26 @@ def read_mat(path: Path, key: str) -> NDArray[Any]:
     return np.asarray(variables[key])
 
 
-def read_size(path: Path) -> tuple[int, int]:
-    """Return height and width of an image, without decoding its pixels."""
+def read_frame(path: Path) -> Frame:
+    """Return the size and the orientation of an image, without decoding its pixels."""
     data = _read(path)
     with _unpacked(data, path) as image:
-        return image.height, image.width
+        # Pillow turns a TIFF itself, whoever reads it.
+        turn = 1 if image.format == "TIFF" else _orientation(data, image)
+        return Frame((image.height, image.width), turn)
+
+
+def turn_upright(image_hwc: Image, turn: int) -> Image:
+    """Turn an image, or labels with one channel, by an EXIF orientation."""
+    oriented = ORIENTED.get(turn)
+    return np.ascontiguousarray(oriented(image_hwc)) if oriented else image_hwc
 
 
 def _upright(name: Path | str, data: bytes, image: Pillow.Image) -> Upright:
     frames = _frames(image)
     image_hwc = _decode(name, data, image)
     # Read the tag last: Pillow turns a TIFF itself, and removes the tag.
-    turn = ORIENTED.get(_orientation(data, image))
-    return Upright(np.ascontiguousarray(turn(image_hwc)) if turn else image_hwc, frames)
+    return Upright(turn_upright(image_hwc, _orientation(data, image)), frames)
 
 
 def _decode(path: Path | str, data: bytes, image: Pillow.Image) -> Image:
@@ -235,7 +253,8 @@ def _orientation(data: bytes, image: Pillow.Image) -> int:
     if image.format == "PNG" and b"eXIf" not in data:
         return 1  # Pillow would decode all of it to find out
     try:
-        return int(image.getexif().get(ORIENTATION, 1))
+        turn = int(image.getexif().get(ORIENTATION, 1))
+        return turn if turn in ORIENTED else 1
     except Exception:  # broken EXIF does not spoil the pixels
         return 1
 
