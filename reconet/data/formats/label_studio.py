@@ -53,9 +53,17 @@ def recognise(tree: Tree) -> str | None:
 
 def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
     """Read the regions of all tasks."""
-    left_out, images = LeftOut(), []
-    taken: set[Path] = set()
-    path = next(p for p in tree.with_suffix(".json")[:TRIED] if task_list(tree, p))
+    left_out = LeftOut()
+    images: list[LabelledImage] = []
+    paths = [path for path in tree.with_suffix(".json") if task_list(tree, path)]
+    for path in paths:
+        images += _read_file(tree, path, left_out)
+    source = " and ".join(str(tree.folder / path) for path in paths)
+    return drawn_data(tree, images, (), left_out.notes(), source)
+
+
+def _read_file(tree: Tree, path: Path, left_out: LeftOut) -> list[LabelledImage]:
+    images: dict[Path, LabelledImage] = {}
     for index, task in enumerate(task_list(tree, path)):
         where = f"[{index}]"
         results = list(_results(task, f"{tree.folder / path}, {where}"))
@@ -65,13 +73,11 @@ def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
         image = find_task_image(tree, path, task)
         if image is None:
             left_out.add("tasks whose image is not there", f"{where} {image_of(task)[-60:]}")
-            continue
-        if image in taken:
+        elif image in images:
             left_out.add("tasks with an image of another task", where)
-            continue
-        taken.add(image)
-        images.append(_labelled(tree, path, image, results, left_out, where))
-    return drawn_data(tree, images, (), left_out.notes(), str(tree.folder / path))
+        else:
+            images[image] = _labelled(tree, path, image, results, left_out, where)
+    return list(images.values())
 
 
 def task_list(tree: Tree, path: Path) -> list[dict[str, Any]]:

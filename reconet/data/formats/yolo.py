@@ -47,9 +47,13 @@ def recognise(tree: Tree) -> str | None:
 
 def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
     """Read the polygons of all images."""
-    path = next(p for p in tree.with_suffix(".yaml", ".yml") if _has_names(tree.folder / p))
+    found = [p for p in tree.with_suffix(".yaml", ".yml") if _has_names(tree.folder / p)]
+    path = found[0]
     values, _ = read_values(tree.folder / path)
     names = _names(values["names"], tree.folder / path)
+    for other in found[1:]:
+        if _names(read_values(tree.folder / other)[0]["names"], tree.folder / other) != names:
+            raise DataError(f"{tree.folder / path} and {other} name different classes: keep one.")
     splits = _splits(tree, path, values)
     images = [image for image in tree.images if not splits or _split(image, splits)]
     texts = _label_files(tree, images)

@@ -130,7 +130,7 @@ def memory_of(drawing: Drawing) -> float:
 def test_memory_does_not_grow_with_the_number_of_regions(
     region: Region, smaller_on_top: bool
 ) -> None:
-    """A file of 4 kB may describe thousands of regions as large as the image."""
+    # A file of 4 kB may describe thousands of regions as large as the image.
     drawing = Drawing("a", 1000, 1000, [], {"x": 1}, 0, smaller_on_top)
     many = [Part("x", region, str(number)) for number in range(20)]
     assert memory_of(drawing._replace(parts=many)) < 10

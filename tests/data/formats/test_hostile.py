@@ -219,6 +219,27 @@ def test_two_segments_of_one_number_are_refused(tmp_path: Path) -> None:
     assert "segments_info[3]: the id 300 is there already" in failure(tmp_path, "coco-panoptic")
 
 
+def test_files_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
+    for root in (tmp_path / "yolo", tmp_path / "label-studio"):
+        save_image(root / "a.png", SCENES[0])
+        label_file(root, root.name, "a.png")
+    (tmp_path / "yolo" / "other.yaml").write_text("names: [roof]\n")
+    assert "data.yaml and other.yaml name different classes" in failure(tmp_path / "yolo", "yolo")
+    tasks = tmp_path / "label-studio" / "tasks.json"
+    tasks.with_name("later.json").write_text(tasks.read_text())
+    assert "both label a.png" in failure(tasks.parent, "label-studio")
+
+
+def test_a_task_of_label_studio_with_two_images_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "label-studio-png")
+    (tmp_path / "tasks.json").unlink()
+    save_image(tmp_path / "images/1.png", SCENES[0])
+    save_image(tmp_path / "images/task-1.png", SCENES[0])
+    text = failure(tmp_path, "label-studio-png")
+    assert "task 1 of" in text
+    assert "may be images/1.png or images/task-1.png" in text
+
+
 def test_a_region_of_label_studio_with_two_labels_is_refused(tmp_path: Path) -> None:
     save_image(tmp_path / "a.png", SCENES[0])
     label_file(tmp_path, "label-studio", "a.png")
