@@ -14,7 +14,7 @@ others, and reports the damage.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -30,14 +30,15 @@ from PIL import Image as Pillow
 from PIL import ImageOps, UnidentifiedImageError, features
 
 from reconet.data.images.indexed_png import read_indexed_png
-from reconet.data.images.jpeg_header import END, jpeg_size
+from reconet.data.images.jpeg_header import END, START, jpeg_size
 from reconet.errors import DataError, MissingExtraError
 from reconet.system.readable import counted
-from reconet.system.reading import check_file, read_file
+from reconet.system.reading import check_file, open_file, read_file
 from reconet.types import Image, Label
 
 MAX_PIXELS = 178_956_970  # where Pillow stops too: half a gigabyte of RGB
 MAX_BYTES = 2**31
+HEAD = 2**18  # bytes
 MAX_DEFLATE = 1032  # the most bytes that one byte of a compressed file becomes
 FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "GIF", "PPM")  # none that runs another program
 OPTIONAL = {".avif": "AVIF", ".heic": "HEIF", ".heif": "HEIF"}  # where a reader is installed
@@ -203,7 +204,14 @@ def read_mat(path: Path, key: str) -> NDArray[Any]:
 
 def read_frame(path: Path) -> Frame:
     """Return the size and the orientation of an image, without decoding its pixels."""
-    data = _read(path)
+    head = _read(path, HEAD)
+    if head.startswith(START):  # a JPEG tells both there
+        with suppress(DataError):  # unless its head is longer
+            return _frame(path, head)
+    return _frame(path, _read(path))
+
+
+def _frame(path: Path, data: bytes) -> Frame:
     with _unpacked(data, path) as image:
         # Pillow turns a TIFF itself, whoever reads it.
         turn = 1 if image.format == "TIFF" else _orientation(data, image)
@@ -259,9 +267,13 @@ def _orientation(data: bytes, image: Pillow.Image) -> int:
         return 1
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, most: int | None = None) -> bytes:
+    """Read a file, or its first bytes."""
     try:
-        return read_file(path, limit=MAX_BYTES)
+        if most is None:
+            return read_file(path, limit=MAX_BYTES)
+        with open_file(path, limit=MAX_BYTES) as file:
+            return file.read(most)
     except OSError as error:
         raise DataError(f"cannot read {path}: {_reason(error)}.") from error
 
