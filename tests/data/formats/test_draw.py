@@ -1,11 +1,13 @@
 """Regions become pixels: against slow, obvious versions."""
 
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib.path import Path as Outline
 from numpy.typing import NDArray
+from PIL import Image
 
 from reconet.data.formats.draw import (
     Drawing,
@@ -14,6 +16,7 @@ from reconet.data.formats.draw import (
     Region,
     RowRuns,
     Runs,
+    SegmentFile,
     draw,
     ellipse,
     fill_polygon,
@@ -107,7 +110,7 @@ def test_later_or_smaller_regions_lie_on_top_and_crowds_below() -> None:
     assert (smaller_hw[9, 9], smaller_hw[10, 10], smaller_hw[6, 6]) == (1, IGNORE, 2)
 
 
-def memory_of(drawing: Drawing) -> float:
+def memory_of(drawing: Drawing | SegmentFile) -> float:
     """Return the bytes that drawing takes at most, for each pixel."""
     tracemalloc.start()
     draw(drawing)
@@ -134,6 +137,13 @@ def test_memory_does_not_grow_with_the_number_of_regions(
     drawing = Drawing("a", 1000, 1000, [], {"x": 1}, 0, smaller_on_top)
     many = [Part("x", region, str(number)) for number in range(20)]
     assert memory_of(drawing._replace(parts=many)) < 10
+
+
+def test_the_numbers_of_segments_take_little_memory(tmp_path: Path) -> None:
+    Image.fromarray(np.arange(3 * 10**6, dtype=np.uint8).reshape(1000, 1000, 3)).save(
+        tmp_path / "a.png"
+    )
+    assert memory_of(SegmentFile(tmp_path / "a.png", 1000, 1000, {}, {})) < 12
 
 
 def test_a_polygon_of_many_crossings_takes_little_memory() -> None:
