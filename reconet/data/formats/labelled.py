@@ -8,9 +8,17 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from reconet.data.formats.draw import Drawing, Part, Polygons, SegmentFile
+from reconet.data.formats.draw import (
+    Drawing,
+    Part,
+    Polygons,
+    Region,
+    RowRuns,
+    Runs,
+    SegmentFile,
+)
 from reconet.data.formats.tree import Tree, such_as
-from reconet.data.images.read import MAX_PIXELS, read_frame
+from reconet.data.images.read import MAX_PIXELS, Frame, read_frame
 from reconet.data.labels import MAX_CLASSES
 from reconet.data.sets.folder_classes import VOID_NAMES
 from reconet.errors import DataError
@@ -23,6 +31,7 @@ BACKGROUND_NAMES = (BACKGROUND, "_background_", "__background__", "bg")
 VOIDS = (*VOID_NAMES, "__ignore__", "_ignore_")
 LONGEST = 100  # letters of a name in a message
 MOST_PARTS = 100_000  # of one image
+SLOPPY = 0.05  # of a side: how far people draw beyond an image
 VERSION = 1  # raise it when drawings of the same annotations change
 T = TypeVar("T")
 
@@ -165,22 +174,27 @@ def stand_upright(
     """Turn photographs and their labels upright, as labelling tools and `predict` show them.
 
     The sizes of quarter turns tell how all were labelled: upright, or as they are stored. If they
-    tell nothing, it was upright. Drawings of stored pixels are turned with their photographs. Mask
-    files of stored pixels are not turned, and neither are their photographs.
+    tell nothing, it was upright. So it was if regions leave the stored photographs: some programs
+    write stored sizes beside upright coordinates, as Label Studio does in COCO. Drawings of stored
+    pixels are turned with their photographs. Mask files of stored pixels are not turned, and
+    neither are their photographs.
     """
-    turned: dict[Path, int] = {}
-    stored, upright = [], []  # images whose sizes tell
+    turned: dict[Path, Frame] = {}
+    stored, upright, leaving = [], [], []  # images whose sizes tell, or whose regions
     for one in images:
         try:
             frame = read_frame(tree.folder / one.image)
             if frame.turn == 1:
                 continue
-            turned[one.image], size = frame.turn, _size_of(one)
+            turned[one.image], size = frame, _size_of(one)
         except DataError:
             continue  # the check of the data will tell
         if frame.stored != frame.upright:
             stored += [one.image] if size == frame.stored else []
             upright += [one.image] if size == frame.upright else []
+            leaving += [one.image] if size == frame.stored and _leaves(one) else []
+    if leaving:
+        stored = []
     if stored and upright:
         raise DataError(
             f"the labels of {tree.folder / stored[0]} fit the photograph as it is stored, and "
@@ -190,19 +204,48 @@ def stand_upright(
     if not turned:
         return list(images), Upright({}, ())
     who = counted(len(turned), "photograph has", "photographs have") + " an EXIF orientation"
-    if not stored:
-        why = "as sizes tell" if upright else "for sizes do not tell"
-        note = f"{who}: turned upright, and labels are taken as drawn upright, {why}"
-        return list(images), Upright({"upright": True}, (note,))
-    if any(isinstance(one.labels, Path) for one in images):
+    if stored and any(isinstance(one.labels, Path) for one in images):
         note = f"{who}: not turned, for the masks fit the photographs as they are stored"
         return list(images), Upright({}, (note,))
-    moved = [
-        one._replace(labels=one.labels._replace(turn=turned.get(one.image, 1)))  # type: ignore[union-attr]
-        for one in images
-    ]
-    note = f"{who}: turned upright, and so are the labels, which fit them as they are stored"
-    return moved, Upright({"upright": True}, (note,))
+    if stored:
+        told = "and so are the labels, which fit them as they are stored"
+    else:
+        why = "as sizes tell" if upright else "for sizes do not tell"
+        why = "as regions tell" if leaving else why
+        told = f"and labels are taken as drawn upright, {why}"
+    placed = [_placed(one, turned.get(one.image), bool(stored)) for one in images]
+    return placed, Upright({"upright": True}, (f"{who}: turned upright, {told}",))
+
+
+def _leaves(one: LabelledImage) -> bool:
+    """Return whether regions lie far outside of their image, and would fit a turned one."""
+    if not isinstance(one.labels, Drawing):
+        return False
+    ends = [_end(part.region) for part in one.labels.parts]
+    x, y = max((x for x, _ in ends), default=0), max((y for _, y in ends), default=0)
+    height, width = one.labels.height, one.labels.width
+    far = x > (1 + SLOPPY) * width or y > (1 + SLOPPY) * height
+    return far and x <= (1 + SLOPPY) * height and y <= (1 + SLOPPY) * width
+
+
+def _end(region: Region) -> tuple[float, float]:
+    """Return the largest x and y of a region."""
+    if isinstance(region, Polygons):
+        x_n, y_n = zip(*((max(ring[::2]), max(ring[1::2])) for ring in region.rings), strict=True)
+        return max(x_n), max(y_n)
+    if isinstance(region, RowRuns):
+        return region.left + region.width, region.top + region.height
+    return (region.size[1], region.size[0]) if isinstance(region, Runs) else (0, 0)
+
+
+def _placed(one: LabelledImage, frame: Frame | None, stored: bool) -> LabelledImage:
+    """Give a drawing the size and the turn of its photograph, as it was labelled."""
+    if frame is None or isinstance(one.labels, Path):
+        return one
+    labels, size = one.labels, frame.stored if stored else frame.upright
+    if sorted(size) == sorted((labels.height, labels.width)):
+        labels = labels._replace(height=size[0], width=size[1])
+    return one._replace(labels=labels._replace(turn=frame.turn if stored else 1))
 
 
 def _size_of(one: LabelledImage) -> tuple[int, int]:

@@ -1,5 +1,6 @@
 """Each format gives the labels that were exported in it."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -136,6 +137,28 @@ def test_labels_of_photographs_as_they_are_stored_fit_them_too(
     else:
         turns = dict.fromkeys([scene.name for scene in SCENES], turn) | {SCENES[0].name: 3}
         check_labels(opened(tmp_path, "turned upright, and so are the labels"), turns)
+
+
+@pytest.mark.parametrize("name", ["coco", "cvat", "labelme"])
+def test_upright_regions_beside_stored_sizes_are_those_of_upright_photographs(
+    tmp_path: Path, name: str
+) -> None:
+    """Label Studio exports COCO like this."""
+    label_hw = np.zeros((56, 40), np.uint8)
+    label_hw[30:50, 5:30], label_hw[2:9, 3:9] = 1, 2
+    image_hwc = np.random.default_rng(0).integers(0, 256, (56, 40, 3), np.uint8)
+    scenes = [Scene(split, split, image_hwc, label_hw) for split in ("train", "val")]
+    EXPORTS[name](tmp_path, scenes, CLASSES)
+    turned(tmp_path, 6, scenes, upright=True)
+    for file in [*tmp_path.rglob("*.json"), *tmp_path.rglob("*.xml")]:
+        text = file.read_text()
+        for old, new in (("56", "x"), ("40", "56"), ("x", "40")):
+            text = re.sub(rf'(?i)(height"?[:=] ?"?|width"?[:=] ?"?){old}\b', rf"\g<1>{new}", text)
+        file.write_text(text)
+    for dataset in opened(tmp_path, "as drawn upright, as regions tell"):
+        for _, got_hwc, got_hw in dataset:  # type: ignore[attr-defined]
+            assert np.array_equal(got_hwc, image_hwc)
+            assert np.array_equal(_names(got_hw, dataset.info.classes), _names(label_hw))
 
 
 @pytest.mark.parametrize("name", [name for name in EXPORTS if name != "yolo"])
