@@ -16,7 +16,7 @@ from reconet.data.dataset import Dataset, FileDataset, evenly_spaced
 from reconet.data.formats import FORMATS
 from reconet.data.formats.convert import folder_options, is_kept, keep, open_drawn
 from reconet.data.formats.recognise import Recognised, read_folder
-from reconet.data.images.read import read_size
+from reconet.data.images.read import read_frame
 from reconet.data.options import read_options
 from reconet.data.sets.folder_masks import FolderOptions
 from reconet.engine.memory import free_memory
@@ -259,7 +259,8 @@ def _typical_size(dataset: Dataset) -> tuple[int, int]:
     sizes = []
     for index in evenly_spaced(len(dataset), LOOKED_AT):
         try:
-            sizes.append(read_size(dataset.pairs[index].image))
+            frame = read_frame(dataset.pairs[index].image)
+            sizes.append(frame.upright if dataset.upright else frame.stored)
         except DataError:
             continue  # the check has told it
     if not sizes:

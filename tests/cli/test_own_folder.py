@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
+from reconet.data.images.read import ORIENTATION
 from reconet.recipes import read_recipe
 from tests.cli.run import run
 from tests.engine.test_own_data import exported
@@ -40,6 +42,20 @@ def test_a_dry_run_prints_everything_and_writes_nothing(
     assert "train.batch" in out
     assert "would train in runs/mine-" in out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine"]
+
+
+def test_the_table_says_that_photographs_are_turned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exported(tmp_path / "mine", "yolo")
+    exif = Image.Exif()
+    exif[ORIENTATION] = 6
+    photo = tmp_path / "mine/images/train/0.png"
+    Image.open(photo).transpose(Image.Transpose.ROTATE_90).save(photo, exif=exif)
+    for words in (("train", "mine/", "--dry-run"), ("data", "inspect", "mine", "--workers=0")):
+        code, out, err = run(capsys, *words, "--device=cpu")
+        assert code == 0, err
+        assert "note: 1 photograph has an EXIF orientation: turned upright" in out
 
 
 def test_training_on_a_folder_ends_with_score_report_and_next_commands(

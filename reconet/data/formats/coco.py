@@ -50,18 +50,11 @@ def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
     images: list[LabelledImage] = []
     left_out = LeftOut()
     declared: list[str] = []
-    taken: dict[Path, Path] = {}
     files = _files(tree)
     for path, content in files.items():
         names = read_categories(content, tree.folder / path)
         declared += names.values()
-        for one in _read_file(tree, path, content, names, left_out):
-            other = taken.setdefault(one.image, path)
-            if other != path:
-                raise DataError(
-                    f"{tree.folder / path} and {other} both label {one.image}: keep one of them."
-                )
-            images.append(one)
+        images += _read_file(tree, path, content, names, left_out)
     source = " and ".join(str(tree.folder / path) for path in files)
     return drawn_data(tree, images, declared, left_out.notes(), source)
 
@@ -85,7 +78,9 @@ def read_categories(content: dict[str, Any], path: Path) -> dict[Any, str]:
     for index, category in enumerate(content["categories"]):
         where = f"{path}, categories[{index}]"
         values = check_dict(category, where)
-        names[_id(values, "id", where)] = check_name(values.get("name"), where)
+        number, name = _id(values, "id", where), check_name(values.get("name"), where)
+        if names.setdefault(number, name) != name:
+            raise DataError(f"{where}: the id {number!r} is that of {names[number]!r} already.")
     return names
 
 
@@ -185,7 +180,7 @@ def _find(tree: Tree, name: str, path: Path) -> Path | None:
         place = folder / name
         if place in tree.image_set:
             return place
-    return tree.find_image(name, path.parent)
+    return tree.find_image(name, path.parent, split)
 
 
 def _split_folders(tree: Tree, stem: str, split: str) -> list[Path]:

@@ -66,14 +66,15 @@ def _read_file(
         if number not in found:
             continue
         mask = path.parent / path.stem / name
-        place = mask if mask in masks else tree.find_image(name, path.parent / path.stem)
+        split = split_of_file(path)
+        place = mask if mask in masks else tree.find_image(name, path.parent / path.stem, split)
         if place is None:
             left_out.add(f"annotations of {path} whose PNG is not there", name)
             continue
         image, height, width = found[number]
         segments = _segments(values, names, where)
         drawing = SegmentFile(tree.folder / place, height, width, segments, {})
-        images.append(LabelledImage(image, drawing, split_of_file(path)))
+        images.append(LabelledImage(image, drawing, split))
     return images
 
 
@@ -85,6 +86,8 @@ def _segments(values: dict[str, Any], names: dict[Any, str], where: str) -> dict
         number, category = one.get("id"), one.get("category_id")
         if type(number) is not int or type(category) is not int or category not in names:
             raise DataError(f"{where}, segments_info[{place}]: no id, or no such category.")
+        if number in segments:
+            raise DataError(f"{where}, segments_info[{place}]: the id {number} is there already.")
         if one.get("iscrowd") != 1:
             segments[number] = names[category]
     return segments

@@ -109,7 +109,6 @@ def recognise(tree: Tree) -> str | None:
 def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
     """Read the shapes of all images."""
     left_out, images, declared = LeftOut(), [], []
-    taken: dict[Path, Path] = {}
     files = _files(tree)
     for path in files:
         content = parse(tree.folder / path)
@@ -118,13 +117,11 @@ def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
             left_out.add(reason, where)
         for attributes, parts in content.images:
             name = attributes.get("name", "")
-            image = tree.find_image(name, path.parent)
+            subset = SPLITS.get(attributes.get("subset", "").lower(), "")
+            image = tree.find_image(name, path.parent, subset or split_of_file(path))
             if image is None:
                 left_out.add(f"images of {path} that are not there", name)
                 continue
-            if image in taken:
-                raise DataError(f"{tree.folder / path} labels {image}, as {taken[image]} does.")
-            taken[image] = path
             ordered = [part for _, part in sorted(parts, key=lambda item: item[0])]
             images.append(_labelled(tree, path, image, attributes, ordered))
     source = " and ".join(str(tree.folder / path) for path in files)

@@ -8,18 +8,27 @@ the image that it covers, so that hundreds of small objects are cheap.
 import base64
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reconet.data.images.read import MAX_PIXELS, decode_upright, read_image, read_mask
+from reconet.data.images.read import (
+    MAX_PIXELS,
+    decode_upright,
+    read_image,
+    read_mask,
+    turn_upright,
+)
 from reconet.data.prepare.instances import decode
 from reconet.errors import DataError, first_line
 from reconet.types import IGNORE, Label
 
 FARTHEST = 1e7  # pixels from the corner: no point is meant to be there
 MOST_CROSSINGS = 2**24  # of the edges of one polygon with rows of pixels
+SOME_CROSSINGS = 2**18  # that are in memory together
+NO_AREA = 2**32 - 1  # larger than any
+SOME_ROWS = 64
 Bools = NDArray[np.bool_]
 
 
@@ -58,6 +67,7 @@ class Drawing(NamedTuple):
     labels: dict[str, int]  # of each name of a part
     rest: int  # label of the pixels in no region
     smaller_on_top: bool = False
+    turn: int = 1  # EXIF orientation of the image, if it was labelled as it is stored
 
 
 class SegmentFile(NamedTuple):
@@ -68,6 +78,7 @@ class SegmentFile(NamedTuple):
     width: int
     names: dict[int, str]  # of segments; others are void
     labels: dict[str, int]
+    turn: int = 1
 
 
 class Polygons(NamedTuple):
@@ -77,10 +88,13 @@ class Polygons(NamedTuple):
 
     def patch(self, height: int, width: int) -> Patch:
         """Return the pixels whose centres lie in one of the polygons."""
-        found = [fill_polygon(ring, height, width) for ring in self.rings]
-        if len(found) == 1:
-            return found[0]
-        return union([patch for patch in found if patch.inside_hw.size])
+        if len(self.rings) == 1:
+            return fill_polygon(self.rings[0], height, width)
+        inside_hw = np.zeros((height, width), np.bool_)
+        for ring in self.rings:
+            patch = fill_polygon(ring, height, width)
+            window(inside_hw, patch)[patch.inside_hw] = True
+        return Patch(0, 0, inside_hw)
 
 
 class Runs(NamedTuple):
@@ -143,43 +157,62 @@ class WhiteIn(NamedTuple):
 
 def draw(what: Drawing | SegmentFile) -> Label:
     """Draw the labels of one image, or raise an error that names file, element and reason."""
-    return draw_segments(what) if isinstance(what, SegmentFile) else draw_parts(what)
+    label_hw = draw_segments(what) if isinstance(what, SegmentFile) else draw_parts(what)
+    return turn_upright(label_hw[..., None], what.turn)[..., 0]
 
 
 def draw_parts(drawing: Drawing) -> Label:
-    """Draw regions over each other."""
+    """Draw regions over each other, one at a time: a file of 4 kB may have thousands of them."""
     label_hw = np.full((drawing.height, drawing.width), drawing.rest, np.uint8)
-    patches: list[tuple[Part, Patch]] = []
-    for part in drawing.parts:
+    area_hw = np.full_like(label_hw, NO_AREA, np.uint32) if drawing.smaller_on_top else None
+    for part in sorted(drawing.parts, key=lambda part: not part.below):
         try:
             patch = part.region.patch(drawing.height, drawing.width)
         except (DataError, ValueError, TypeError, OverflowError, MemoryError) as error:
             reason = first_line(error).rstrip(".")
             raise DataError(f"{drawing.source}, {part.where}: {reason}.") from error
-        patches.append((part, patch))
-    if drawing.smaller_on_top:  # a stable order: of equal areas the later one is on top
-        patches.sort(key=lambda item: -int(np.count_nonzero(item[1].inside_hw)))
-    patches.sort(key=lambda item: not item[0].below)
-    for part, (top, left, inside_hw) in patches:
-        height, width = inside_hw.shape
-        label_hw[top : top + height, left : left + width][inside_hw] = drawing.labels[part.name]
+        if area_hw is not None:
+            _hide_under_smaller(patch, area_hw, part.below)
+        window(label_hw, patch)[patch.inside_hw] = drawing.labels[part.name]
+        del patch  # before the next one is made
     return label_hw
+
+
+def _hide_under_smaller(patch: Patch, area_hw: NDArray[np.uint32], below: bool) -> None:
+    """Keep the pixels of a patch in which no smaller one lies. Of equal ones the later is on top.
+
+    `area_hw` is the area of what lies on top, in each pixel.
+    """
+    area = np.uint32(np.count_nonzero(patch.inside_hw) + below * MAX_PIXELS)
+    there_hw = window(area_hw, patch)
+    np.logical_and(patch.inside_hw, there_hw >= area, out=patch.inside_hw)
+    there_hw[patch.inside_hw] = area
+
+
+def window(array_hw: NDArray[Any], patch: Patch) -> NDArray[Any]:
+    """Return the part of an array that a patch covers."""
+    height, width = patch.inside_hw.shape
+    return array_hw[patch.top : patch.top + height, patch.left : patch.left + width]
 
 
 def draw_segments(what: SegmentFile) -> Label:
     """Look up the segment of each pixel. Segments that the json does not name are void."""
-    red_hw, green_hw, blue_hw = np.moveaxis(read_image(what.path).astype(np.int32), 2, 0)
-    if red_hw.shape != (what.height, what.width):
+    image_hwc = read_image(what.path)
+    if image_hwc.shape[:2] != (what.height, what.width):
         raise DataError(f"{what.path} is not {what.width} x {what.height} pixels large.")
-    numbers_n, place_hw = np.unique(red_hw + 256 * green_hw + 65536 * blue_hw, return_inverse=True)
-    label_n = np.array(
-        [
+    label_hw = np.empty(image_hwc.shape[:2], np.uint8)
+    for top in range(0, what.height, SOME_ROWS):  # a few, for numbers take a lot of memory
+        red_hw, green_hw, blue_hw = np.moveaxis(image_hwc[top : top + SOME_ROWS], 2, 0)
+        number_hw = red_hw + np.int32(256) * green_hw + np.int32(65536) * blue_hw
+        numbers_n, place_hw = np.unique(number_hw, return_inverse=True)
+        label_n = [
             what.labels[what.names[number]] if number in what.names else IGNORE
             for number in numbers_n.tolist()
-        ],
-        np.uint8,
-    )
-    return np.asarray(label_n[place_hw].reshape(red_hw.shape), np.uint8)
+        ]
+        label_hw[top : top + SOME_ROWS] = np.array(label_n, np.uint8)[
+            place_hw.reshape(red_hw.shape)
+        ]
+    return label_hw
 
 
 def fill_polygon(ring: Sequence[float], height: int, width: int) -> Patch:
@@ -201,35 +234,25 @@ def fill_polygon(ring: Sequence[float], height: int, width: int) -> Patch:
         raise ValueError(f"its {len(point_n2):,} points are too many")
     if total == 0:
         return NOTHING
-    edge_c = np.repeat(np.arange(len(rows_n)), rows_n)
-    start_n = np.cumsum(rows_n) - rows_n
-    row_c = first_n[edge_c] + np.arange(total) - start_n[edge_c]
     slope_n = (x1_n - x0_n) / np.where(y1_n == y0_n, 1, y1_n - y0_n)
-    x_c = x0_n[edge_c] + (row_c + 0.5 - y0_n[edge_c]) * slope_n[edge_c]
-    column_c = np.ceil(x_c - 0.5).clip(0, width).astype(np.int64)
-    top, left = int(row_c.min()), int(column_c.min())
-    rows, columns = int(row_c.max()) + 1 - top, int(column_c.max()) - left
-    place_c = (row_c - top) * (columns + 1) + column_c - left
-    crossings_hw = np.bincount(place_c, minlength=rows * (columns + 1)).reshape(rows, columns + 1)
-    return Patch(top, left, np.cumsum(crossings_hw, axis=1)[:, :columns] % 2 == 1)
+    top, left = int(first_n[rows_n > 0].min()), int(x0_n.min().clip(0, width))
+    rows, columns = int(last_n.max()) - top, int(np.ceil(x0_n.max()).clip(0, width)) - left
+    odd_hw = np.zeros((rows, columns + 1), np.bool_)
+    parts_n = np.flatnonzero(np.diff(np.cumsum(rows_n) // SOME_CROSSINGS)) + 1
+    for edges_n in np.split(np.arange(len(rows_n)), parts_n):
+        edge_c = np.repeat(edges_n, rows_n[edges_n])
+        start_n = np.cumsum(rows_n[edges_n]) - rows_n[edges_n]
+        row_c = np.arange(len(edge_c)) + np.repeat(first_n[edges_n] - start_n, rows_n[edges_n])
+        x_c = x0_n[edge_c] + (row_c + 0.5 - y0_n[edge_c]) * slope_n[edge_c]
+        column_c = np.ceil(x_c - 0.5).clip(left, left + columns).astype(np.int64)
+        place_c = (row_c - top) * (columns + 1) + column_c - left
+        place_n, times_n = np.unique(place_c, return_counts=True)
+        odd_hw.ravel()[place_n] ^= times_n % 2 == 1
+    np.logical_xor.accumulate(odd_hw, axis=1, out=odd_hw)
+    return Patch(top, left, odd_hw[:, :columns])
 
 
 NOTHING = Patch(0, 0, np.zeros((0, 0), np.bool_))
-
-
-def union(patches: Sequence[Patch]) -> Patch:
-    """Join patches to one."""
-    if not patches:
-        return NOTHING
-    top, left = min(p.top for p in patches), min(p.left for p in patches)
-    bottom = max(p.top + p.inside_hw.shape[0] for p in patches)
-    right = max(p.left + p.inside_hw.shape[1] for p in patches)
-    inside_hw = np.zeros((bottom - top, right - left), np.bool_)
-    for patch in patches:
-        height, width = patch.inside_hw.shape
-        y, x = patch.top - top, patch.left - left
-        inside_hw[y : y + height, x : x + width] |= patch.inside_hw
-    return Patch(top, left, inside_hw)
 
 
 def cut(patch: Patch, height: int, width: int) -> Patch:

@@ -33,7 +33,7 @@ from reconet.data.formats.labelled import (
     drawn_data,
 )
 from reconet.data.formats.splits import split_of_folder
-from reconet.data.formats.tree import Tree, last_name
+from reconet.data.formats.tree import Tree, path_of
 from reconet.errors import DataError
 from reconet.system.progress import SILENT, Progress
 
@@ -53,9 +53,17 @@ def recognise(tree: Tree) -> str | None:
 
 def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
     """Read the regions of all tasks."""
-    left_out, images = LeftOut(), []
-    taken: set[Path] = set()
-    path = next(p for p in tree.with_suffix(".json")[:TRIED] if task_list(tree, p))
+    left_out = LeftOut()
+    images: list[LabelledImage] = []
+    paths = [path for path in tree.with_suffix(".json") if task_list(tree, path)]
+    for path in paths:
+        images += _read_file(tree, path, left_out)
+    source = " and ".join(str(tree.folder / path) for path in paths)
+    return drawn_data(tree, images, (), left_out.notes(), source)
+
+
+def _read_file(tree: Tree, path: Path, left_out: LeftOut) -> list[LabelledImage]:
+    images: dict[Path, LabelledImage] = {}
     for index, task in enumerate(task_list(tree, path)):
         where = f"[{index}]"
         results = list(_results(task, f"{tree.folder / path}, {where}"))
@@ -65,13 +73,11 @@ def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
         image = find_task_image(tree, path, task)
         if image is None:
             left_out.add("tasks whose image is not there", f"{where} {image_of(task)[-60:]}")
-            continue
-        if image in taken:
+        elif image in images:
             left_out.add("tasks with an image of another task", where)
-            continue
-        taken.add(image)
-        images.append(_labelled(tree, path, image, results, left_out, where))
-    return drawn_data(tree, images, (), left_out.notes(), str(tree.folder / path))
+        else:
+            images[image] = _labelled(tree, path, image, results, left_out, where)
+    return list(images.values())
 
 
 def task_list(tree: Tree, path: Path) -> list[dict[str, Any]]:
@@ -98,10 +104,12 @@ def image_of(task: dict[str, Any]) -> str:
 
 def find_task_image(tree: Tree, path: Path, task: dict[str, Any]) -> Path | None:
     """Find the image of a task in the folder."""
-    name = last_name(image_of(task))
+    place = path_of(image_of(task)).replace("\\", "/")
+    folder, _, name = place.rpartition("/")
     uploaded = UPLOADED.fullmatch(name)
+    folder = "" if uploaded or "data/upload/" in place else folder  # of the server
     for one in (name, uploaded[1] if uploaded else ""):
-        found = tree.find_image(one, path.parent) if one else None
+        found = tree.find_image(f"{folder}/{one}", path.parent) if one else None
         if found is not None:
             return found
     return None
@@ -153,6 +161,8 @@ def _labelled(
             left_out.add(f"regions of the kind {str(kind)[:40]}, which have no area", short)
             continue
         labels = values[kind]
+        if isinstance(labels, list) and len(labels) > 1:
+            raise DataError(f"{place}: a region has one label, not {len(labels)}.")
         name = check_name(labels[0] if isinstance(labels, list) else labels, place)
         region = _region(kind, values, height, width, place)
         parts.append(Part(name, region, place.partition(", ")[2]))

@@ -24,7 +24,7 @@ from reconet.data.formats.labelled import (
 )
 from reconet.data.formats.splits import split_of_folder
 from reconet.data.formats.tree import Tree
-from reconet.data.images.read import read_size
+from reconet.data.images.read import read_frame
 from reconet.errors import DataError
 from reconet.system.progress import SILENT, Progress
 
@@ -47,12 +47,14 @@ def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
     prefix = _common_prefix([label for *_, label in masks])
     images = []
     for task, some in sorted(by_task.items()):
-        image = images_of.get(task)
-        if image is None:
+        if task not in images_of:
             left_out.add("tasks whose image is not known", f"task {task}")
             continue
+        image, *others = sorted(images_of[task])
+        if others:
+            raise DataError(f"task {task} of {tree.folder} may be {image} or {others[0]}.")
         first = min(annotation for _, annotation, _ in some)
-        height, width = read_size(tree.folder / image)
+        height, width = read_frame(tree.folder / some[0][0]).stored
         parts = [
             Part(check_name(label.removeprefix(prefix), str(path)), _white(tree, path), str(path))
             for path, annotation, label in some
@@ -82,18 +84,20 @@ def _masks(tree: Tree) -> list[tuple[Path, int, int, str]]:
     return found
 
 
-def _images_of_tasks(tree: Tree) -> dict[int, Path]:
-    found: dict[int, Path] = {}
+def _images_of_tasks(tree: Tree) -> dict[int, set[Path]]:
+    """Return the image of each task. Where several would do, all of them."""
+    named: dict[int, set[Path]] = defaultdict(set)
     for image in tree.images:
         match = re.fullmatch(r"(?:task-)?(\d{1,17})", image.stem)
         if match is not None:
-            found[int(match[1])] = image
+            named[int(match[1])].add(image)
+    told: dict[int, set[Path]] = defaultdict(set)
     for path in tree.with_suffix(".json"):
         for task in task_list(tree, path):
             place = find_task_image(tree, path, task)
             if type(task.get("id")) is int and place is not None:
-                found[task["id"]] = place
-    return found
+                told[task["id"]].add(place)
+    return named | told
 
 
 def _common_prefix(labels: list[str]) -> str:

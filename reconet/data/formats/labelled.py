@@ -8,9 +8,17 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from reconet.data.formats.draw import Drawing, Part, Polygons, SegmentFile
+from reconet.data.formats.draw import (
+    Drawing,
+    Part,
+    Polygons,
+    Region,
+    RowRuns,
+    Runs,
+    SegmentFile,
+)
 from reconet.data.formats.tree import Tree, such_as
-from reconet.data.images.read import MAX_PIXELS
+from reconet.data.images.read import MAX_PIXELS, Frame, read_frame
 from reconet.data.labels import MAX_CLASSES
 from reconet.data.sets.folder_classes import VOID_NAMES
 from reconet.errors import DataError
@@ -23,6 +31,7 @@ BACKGROUND_NAMES = (BACKGROUND, "_background_", "__background__", "bg")
 VOIDS = (*VOID_NAMES, "__ignore__", "_ignore_")
 LONGEST = 100  # letters of a name in a message
 MOST_PARTS = 100_000  # of one image
+SLOPPY = 0.05  # of a side: how far people draw beyond an image
 VERSION = 1  # raise it when drawings of the same annotations change
 T = TypeVar("T")
 
@@ -119,7 +128,9 @@ def drawn_data(
     """Return what a format of regions has read. There must be some."""
     if not images:
         raise DataError(f"{source} labels no image that is in {tree.folder}. {' '.join(notes)}")
-    declared = list(declared)
+    _check_once(images)
+    images, upright = stand_upright(tree, images)
+    notes, declared = [*notes, *upright.notes], list(declared)
     numbered, classes = number_classes(images, declared)
     if set(classes) <= {BACKGROUND}:
         raise DataError(f"{source} has no region with a class. {' '.join(notes)}")
@@ -134,9 +145,113 @@ def drawn_data(
     return OwnData(
         folder=tree.folder,
         images=numbered,
-        options={"classes": list(classes)},
+        options={"classes": list(classes), **upright.options},
         notes=tuple(notes),
     )
+
+
+def _check_once(images: Sequence[LabelledImage]) -> None:
+    taken: dict[Path, object] = {}
+    for one in images:
+        source = getattr(one.labels, "source", None) or getattr(one.labels, "path", None)
+        if one.image in taken:
+            told = dict.fromkeys(map(str, (source, taken[one.image])))
+            both = "both label" if len(told) > 1 else "labels twice"
+            raise DataError(f"{' and '.join(told)} {both} {one.image}: keep one of them.")
+        taken[one.image] = source
+
+
+class Upright(NamedTuple):
+    """What is told about photographs that EXIF turns."""
+
+    options: dict[str, bool]  # of the dataset `folder`
+    notes: tuple[str, ...]
+
+
+def stand_upright(
+    tree: Tree, images: Sequence[LabelledImage]
+) -> tuple[list[LabelledImage], Upright]:
+    """Turn photographs and their labels upright, as labelling tools and `predict` show them.
+
+    The sizes of quarter turns tell how all were labelled: upright, or as they are stored. If they
+    tell nothing, it was upright. So it was if regions leave the stored photographs: some programs
+    write stored sizes beside upright coordinates, as Label Studio does in COCO. Drawings of stored
+    pixels are turned with their photographs. Mask files of stored pixels are not turned, and
+    neither are their photographs.
+    """
+    turned: dict[Path, Frame] = {}
+    stored, upright, leaving = [], [], []  # images whose sizes tell, or whose regions
+    for one in images:
+        try:
+            frame = read_frame(tree.folder / one.image)
+            if frame.turn == 1:
+                continue
+            turned[one.image], size = frame, _size_of(one)
+        except DataError:
+            continue  # the check of the data will tell
+        if frame.stored != frame.upright:
+            stored += [one.image] if size == frame.stored else []
+            upright += [one.image] if size == frame.upright else []
+            leaving += [one.image] if size == frame.stored and _leaves(one) else []
+    if leaving:
+        stored = []
+    if stored and upright:
+        raise DataError(
+            f"the labels of {tree.folder / stored[0]} fit the photograph as it is stored, and "
+            f"those of {tree.folder / upright[0]} as its EXIF orientation turns it: keep the two "
+            "kinds in different folders."
+        )
+    if not turned:
+        return list(images), Upright({}, ())
+    who = counted(len(turned), "photograph has", "photographs have") + " an EXIF orientation"
+    if stored and any(isinstance(one.labels, Path) for one in images):
+        note = f"{who}: not turned, for the masks fit the photographs as they are stored"
+        return list(images), Upright({}, (note,))
+    if stored:
+        told = "and so are the labels, which fit them as they are stored"
+    else:
+        why = "as sizes tell" if upright else "for sizes do not tell"
+        why = "as regions tell" if leaving else why
+        told = f"and labels are taken as drawn upright, {why}"
+    placed = [_placed(one, turned.get(one.image), bool(stored)) for one in images]
+    return placed, Upright({"upright": True}, (f"{who}: turned upright, {told}",))
+
+
+def _leaves(one: LabelledImage) -> bool:
+    """Return whether regions lie far outside of their image, and would fit a turned one."""
+    if not isinstance(one.labels, Drawing):
+        return False
+    ends = [_end(part.region) for part in one.labels.parts]
+    x, y = max((x for x, _ in ends), default=0), max((y for _, y in ends), default=0)
+    height, width = one.labels.height, one.labels.width
+    far = x > (1 + SLOPPY) * width or y > (1 + SLOPPY) * height
+    return far and x <= (1 + SLOPPY) * height and y <= (1 + SLOPPY) * width
+
+
+def _end(region: Region) -> tuple[float, float]:
+    """Return the largest x and y of a region."""
+    if isinstance(region, Polygons):
+        x_n, y_n = zip(*((max(ring[::2]), max(ring[1::2])) for ring in region.rings), strict=True)
+        return max(x_n), max(y_n)
+    if isinstance(region, RowRuns):
+        return region.left + region.width, region.top + region.height
+    return (region.size[1], region.size[0]) if isinstance(region, Runs) else (0, 0)
+
+
+def _placed(one: LabelledImage, frame: Frame | None, stored: bool) -> LabelledImage:
+    """Give a drawing the size and the turn of its photograph, as it was labelled."""
+    if frame is None or isinstance(one.labels, Path):
+        return one
+    labels, size = one.labels, frame.stored if stored else frame.upright
+    if sorted(size) == sorted((labels.height, labels.width)):
+        labels = labels._replace(height=size[0], width=size[1])
+    return one._replace(labels=labels._replace(turn=frame.turn if stored else 1))
+
+
+def _size_of(one: LabelledImage) -> tuple[int, int]:
+    if isinstance(one.labels, Path):
+        return read_frame(one.labels).stored
+    return one.labels.height, one.labels.width
 
 
 def digest_of(images: Sequence[LabelledImage]) -> str:
@@ -149,6 +264,8 @@ def digest_of(images: Sequence[LabelledImage]) -> str:
 
 def _plain(one: LabelledImage) -> list[object]:
     kinds: list[object] = [str(one.image), one.split, one.labels]
+    if not isinstance(one.labels, Path) and one.labels.turn == 1:
+        kinds[2] = one.labels[:-1]  # as it was before there were turns
     if isinstance(one.labels, Drawing):
         for part in one.labels.parts:
             path = getattr(part.region, "path", None)

@@ -5,6 +5,7 @@ labelme draws them. Points and lines enclose nothing and are left out. Pixels in
 background. The image itself must be there: a copy of it inside the json is not read.
 """
 
+import os
 from math import dist
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,8 @@ from reconet.data.formats.labelled import (
     drawn_data,
 )
 from reconet.data.formats.splits import split_of_folder
-from reconet.data.formats.tree import Tree, last_name
-from reconet.data.images.read import read_size
+from reconet.data.formats.tree import Tree
+from reconet.data.images.read import read_frame
 from reconet.errors import DataError
 from reconet.system.progress import SILENT, Progress
 
@@ -49,7 +50,7 @@ def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
     """Read the shapes of all json files."""
     left_out = LeftOut()
     images: list[LabelledImage] = []
-    taken: dict[Path, Path] = {}
+    taken: set[Path] = set()
     files = tree.with_suffix(".json")
     progress.start(len(files), "read labels")
     for path in files:
@@ -62,9 +63,7 @@ def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
         if image is None:
             left_out.add("images that are not there", f"{content['imagePath']} of {path}")
             continue
-        if image in taken:
-            raise DataError(f"{tree.folder / path} and {taken[image]} both label {image}.")
-        taken[image] = path
+        taken.add(image)
         images.append(_read_file(tree, path, image, content, left_out))
     unlabelled = len([image for image in tree.images if image not in taken])
     if unlabelled:
@@ -81,8 +80,11 @@ def _is_labelme(content: object) -> bool:
 
 
 def _find(tree: Tree, path: Path, name: str) -> Path | None:
-    beside = path.parent / last_name(name)
-    return beside if beside in tree.image_set else tree.find_image(name, path.parent)
+    place = Path(os.path.normpath(path.parent / name.replace("\\", "/")))
+    for one in (place, path.parent / place.name):
+        if one in tree.image_set:
+            return one
+    return tree.find_image(str(place), path.parent)
 
 
 def _read_file(
@@ -91,7 +93,7 @@ def _read_file(
     source = tree.folder / path
     size = content.get("imageHeight"), content.get("imageWidth")
     if size == (None, None):
-        size = read_size(tree.folder / image)
+        size = read_frame(tree.folder / image).upright
     height, width = check_size(*size, str(source))
     parts = []
     for index, shape in enumerate(content["shapes"]):

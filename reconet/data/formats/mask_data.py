@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from reconet.data.formats.labelled import OwnData
+from reconet.data.formats.labelled import OwnData, stand_upright
 from reconet.data.formats.mask_folders import Layout, find_layout
 from reconet.data.formats.mask_values import (
     Values,
@@ -48,6 +48,15 @@ def read_masks(tree: Tree, progress: Progress) -> OwnData:
 
 
 def mask_options(
+    tree: Tree, layout: Layout, progress: Progress
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return how masks are read: what their values mean, and whether photographs are turned."""
+    _, upright = stand_upright(tree, layout.images)
+    options, notes = _meaning(tree, layout, progress)
+    return options | upright.options, (*notes, *upright.notes)
+
+
+def _meaning(
     tree: Tree, layout: Layout, progress: Progress
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return what the values in masks mean, from a file that tells it or from themselves."""

@@ -18,26 +18,9 @@ from typing import Any, NamedTuple
 
 from reconet.data.formats.labelled import LabelledImage
 from reconet.data.formats.splits import SPLITS, split_of_folder
-from reconet.data.formats.tree import Tree
+from reconet.data.formats.tree import IMAGE_FOLDERS, MASK_FOLDERS, Tree
 from reconet.data.layout import IMAGES, has_suffix
 
-IMAGE_FOLDERS = ("images", "image", "imgs", "img", "jpegimages", "photos", "rgb", "inputs", "data")
-MASK_FOLDERS = (
-    "masks",
-    "mask",
-    "labels",
-    "label",
-    "annotations",
-    "annotation",
-    "segmentationclass",
-    "segmentationclasspng",
-    "segmentation",
-    "segmentations",
-    "groundtruth",
-    "ground_truth",
-    "gt",
-    "targets",
-)
 MASKS_ADD = re.compile(r"(.+?)[_-]?(annot|annotations|labels?|masks?|gt)", re.I)
 MASK_ENDS = ("_mask", "_masks", "-mask", "_label", "_labels", "_gt", "_seg")
 MASKS = (".png", ".bmp", ".tif", ".tiff", ".gif", ".webp", ".jpg", ".jpeg")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from reconet.data.formats.splits import SPLITS
 from reconet.data.layout import IMAGES, has_suffix
 from reconet.errors import DataError
 from reconet.system.reading import TEXT_BYTES, read_file
@@ -17,6 +18,25 @@ from reconet.system.reading import TEXT_BYTES, read_file
 MOST_FILES = 2_000_000
 LARGE = 2**22  # bytes
 DEEPEST = 12  # folders within folders
+LONGEST = 100  # letters of a name in a message
+IMAGE_FOLDERS = ("images", "image", "imgs", "img", "jpegimages", "photos", "rgb", "inputs", "data")
+MASK_FOLDERS = (
+    "masks",
+    "mask",
+    "labels",
+    "label",
+    "annotations",
+    "annotation",
+    "segmentationclass",
+    "segmentationclasspng",
+    "segmentation",
+    "segmentations",
+    "groundtruth",
+    "ground_truth",
+    "gt",
+    "targets",
+)
+SAY_NOTHING = {*SPLITS, *IMAGE_FOLDERS, *MASK_FOLDERS, "json", "jsons", "pictures", "dataset"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,18 +74,31 @@ class Tree:
             found[path.name].append(path)
         return dict(found)
 
-    def find_image(self, name: str, near: Path = Path()) -> Path | None:
+    def find_image(self, name: str, near: Path = Path(), split: str = "") -> Path | None:
         """Find an image by the name that a file of the folder `near` gives it.
 
         The longest end of the name that fits decides: annotations often name the folders of
-        another machine. Of several images, one near the annotations is meant.
+        another machine. But seq2/0000.png is not seq1/0000.png, and an image of val is not in the
+        folder train. Of several images, one near the annotations is meant.
         """
         parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".", "..")]
         found = self._by_last_name.get(parts[-1], []) if parts else []
         if not found:
             return None
-        fits = {path: _common_end(path.parts, parts) for path in found}
-        best = [path for path in found if fits[path] == max(fits.values())]
+        split = _split_of(parts) or split
+        fits = {
+            path: _common_end(path.parts, parts)
+            for path in found
+            if not _is_of_another(split, _split_of(path.parts))
+            and not _is_elsewhere(path, parts, near)
+        }
+        if not fits:
+            of_split = f" of {split}" if split else ""
+            raise DataError(
+                f"the labels of {self.folder / near} name {name[-LONGEST:]!r}{of_split}, and there "
+                f"is only {found[0]}: another image? If not, call its folder images."
+            )
+        best = [path for path in fits if fits[path] == max(fits.values())]
         if len(best) > 1:
             best = [path for path in best if path.is_relative_to(near)] or best
         if len(best) > 1:
@@ -136,16 +169,37 @@ def parse_json(data: bytes, path: Path) -> Any:
         raise DataError(f"cannot read {path}: {str(error)[:100]}.") from error
 
 
-def last_name(address: str) -> str:
-    """Return the file name of an address or a path, such as /data/local-files/?d=mine/a%20b.jpg."""
-    plain = address.partition("?d=")[2] or address.partition("?")[0]
-    return unquote(plain).replace("\\", "/").rsplit("/", 1)[-1]
+def path_of(address: str) -> str:
+    """Return the path in an address such as /data/local-files/?d=mine/a%20b.jpg."""
+    return unquote(address.partition("?d=")[2] or address.partition("?")[0])
 
 
 def such_as(names: Iterable[str], most: int = 3) -> str:
     """Name the first few of many."""
     some = list(names)
     return ", ".join(some[:most]) + (", ..." if len(some) > most else "")
+
+
+def _split_of(parts: Sequence[str]) -> str:
+    """Return the split that the folders of a file say: train2017/a.jpg is of train."""
+    splits = (SPLITS.get(part.lower().rstrip("0123456789_-"), "") for part in reversed(parts[:-1]))
+    return next(filter(None, splits), "")
+
+
+def _is_of_another(split: str, other: str) -> bool:
+    return "" not in (split, other) and split != other
+
+
+def _is_elsewhere(path: Path, parts: Sequence[str], near: Path) -> bool:
+    """Return whether the folders of a file and those of a name contradict each other."""
+    end = _common_end(path.parts, parts)
+    start = len(near.parts) if path.is_relative_to(near) else 0
+    return _telling(path.parts[start:-end]) and _telling(parts[:-end])
+
+
+def _telling(folders: Sequence[str]) -> bool:
+    """Return whether some folder is not called images, train or the like."""
+    return any(part.lower().rstrip("0123456789_-") not in SAY_NOTHING for part in folders)
 
 
 def _common_end(one: Sequence[str], other: Sequence[str]) -> int:

@@ -42,8 +42,15 @@ def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
             f"{tree.folder / masks} has masks, but there are no images in {tree.folder / images}: "
             "export with images, or put them there."
         )
+    image_of = {
+        path.relative_to(images).with_suffix(""): path
+        for path in tree.images
+        if path.is_relative_to(images)
+    }
     found = [
-        LabelledImage(path, tree.folder / path)
+        LabelledImage(
+            image_of.get(path.relative_to(masks).with_suffix(""), path), tree.folder / path
+        )
         for path in tree.files
         if path.is_relative_to(masks) and has_suffix(path, MASKS)
     ]

@@ -24,7 +24,7 @@ from reconet.data.formats.labelled import (
 )
 from reconet.data.formats.splits import SPLITS, split_of_folder
 from reconet.data.formats.tree import Tree, read_bytes
-from reconet.data.images.read import read_size
+from reconet.data.images.read import read_frame
 from reconet.errors import DataError, ReconetError
 from reconet.system.progress import SILENT, Progress
 
@@ -47,9 +47,13 @@ def recognise(tree: Tree) -> str | None:
 
 def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
     """Read the polygons of all images."""
-    path = next(p for p in tree.with_suffix(".yaml", ".yml") if _has_names(tree.folder / p))
+    found = [p for p in tree.with_suffix(".yaml", ".yml") if _has_names(tree.folder / p)]
+    path = found[0]
     values, _ = read_values(tree.folder / path)
     names = _names(values["names"], tree.folder / path)
+    for other in found[1:]:
+        if _names(read_values(tree.folder / other)[0]["names"], tree.folder / other) != names:
+            raise DataError(f"{tree.folder / path} and {other} name different classes: keep one.")
     splits = _splits(tree, path, values)
     images = [image for image in tree.images if not splits or _split(image, splits)]
     texts = _label_files(tree, images)
@@ -57,7 +61,7 @@ def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
     progress.start(len(images), "read labels")
     for image in images:
         progress.advance()
-        height, width = read_size(tree.folder / image)
+        height, width = read_frame(tree.folder / image).upright
         text = texts.get(image)
         parts: list[Part] = []
         if text is not None:
@@ -101,7 +105,7 @@ def _splits(tree: Tree, path: Path, values: dict[str, Any]) -> dict[Path, str]:
             if place is None:
                 continue
             if place.suffix == ".txt":
-                found |= dict.fromkeys(_listed(tree, place), split)
+                found |= dict.fromkeys(_listed(tree, place, split), split)
             else:
                 found[place] = split
     return found
@@ -118,9 +122,9 @@ def _inside(tree: Tree, near: Path, entry: str) -> Path | None:
     return None
 
 
-def _listed(tree: Tree, path: Path) -> list[Path]:
+def _listed(tree: Tree, path: Path, split: str) -> list[Path]:
     lines = read_bytes(tree.folder / path).decode("utf-8", "replace").split("\n")
-    found = [tree.find_image(line.strip(), path.parent) for line in lines if line.strip()]
+    found = [tree.find_image(line.strip(), path.parent, split) for line in lines if line.strip()]
     return [image for image in found if image is not None]
 
 
@@ -174,9 +178,12 @@ def _read_text(
 
 def _parse(words: list[str], names: list[str], where: str) -> tuple[str, list[float]]:
     try:
-        label, values = int(float(words[0])), [float(word) for word in words[1:]]
-    except (ValueError, OverflowError) as error:
+        number, *values = map(float, words)
+    except ValueError as error:
         raise DataError(f"{where}: expected a class and numbers.") from error
+    if not number.is_integer():  # nor inf, nor nan
+        raise DataError(f"{where}: the class {words[0][:20]!r} is no whole number.")
+    label = int(number)
     if not 0 <= label < len(names):
         raise DataError(f"{where}: there is no class {label}; names has {len(names)}.")
     if not all(-1 <= value <= 2 for value in values):  # also false for what is no number

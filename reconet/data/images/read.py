@@ -14,7 +14,7 @@ others, and reports the damage.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -30,14 +30,15 @@ from PIL import Image as Pillow
 from PIL import ImageOps, UnidentifiedImageError, features
 
 from reconet.data.images.indexed_png import read_indexed_png
-from reconet.data.images.jpeg_header import END, jpeg_size
+from reconet.data.images.jpeg_header import END, START, jpeg_size
 from reconet.errors import DataError, MissingExtraError
 from reconet.system.readable import counted
-from reconet.system.reading import check_file, read_file
+from reconet.system.reading import check_file, open_file, read_file
 from reconet.types import Image, Label
 
 MAX_PIXELS = 178_956_970  # where Pillow stops too: half a gigabyte of RGB
 MAX_BYTES = 2**31
+HEAD = 2**18  # bytes
 MAX_DEFLATE = 1032  # the most bytes that one byte of a compressed file becomes
 FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "GIF", "PPM")  # none that runs another program
 OPTIONAL = {".avif": "AVIF", ".heic": "HEIF", ".heif": "HEIF"}  # where a reader is installed
@@ -68,6 +69,17 @@ class Upright(NamedTuple):
 
     image_hwc: Image
     frames: int  # of an animation or a file of several pages, of which this is the first
+
+
+class Frame(NamedTuple):
+    """How the pixels of an image lie in its file, and how a person sees them."""
+
+    stored: tuple[int, int]  # height and width
+    turn: int  # EXIF orientation, 1 to 8
+
+    @property
+    def upright(self) -> tuple[int, int]:
+        return self.stored[::-1] if self.turn >= 5 else self.stored
 
 
 class TooManyPixelsError(DataError):
@@ -190,19 +202,33 @@ def read_mat(path: Path, key: str) -> NDArray[Any]:
     return np.asarray(variables[key])
 
 
-def read_size(path: Path) -> tuple[int, int]:
-    """Return height and width of an image, without decoding its pixels."""
-    data = _read(path)
+def read_frame(path: Path) -> Frame:
+    """Return the size and the orientation of an image, without decoding its pixels."""
+    head = _read(path, HEAD)
+    if head.startswith(START):  # a JPEG tells both there
+        with suppress(DataError):  # unless its head is longer
+            return _frame(path, head)
+    return _frame(path, _read(path))
+
+
+def _frame(path: Path, data: bytes) -> Frame:
     with _unpacked(data, path) as image:
-        return image.height, image.width
+        # Pillow turns a TIFF itself, whoever reads it.
+        turn = 1 if image.format == "TIFF" else _orientation(data, image)
+        return Frame((image.height, image.width), turn)
+
+
+def turn_upright(image_hwc: Image, turn: int) -> Image:
+    """Turn an image, or labels with one channel, by an EXIF orientation."""
+    oriented = ORIENTED.get(turn)
+    return np.ascontiguousarray(oriented(image_hwc)) if oriented else image_hwc
 
 
 def _upright(name: Path | str, data: bytes, image: Pillow.Image) -> Upright:
     frames = _frames(image)
     image_hwc = _decode(name, data, image)
     # Read the tag last: Pillow turns a TIFF itself, and removes the tag.
-    turn = ORIENTED.get(_orientation(data, image))
-    return Upright(np.ascontiguousarray(turn(image_hwc)) if turn else image_hwc, frames)
+    return Upright(turn_upright(image_hwc, _orientation(data, image)), frames)
 
 
 def _decode(path: Path | str, data: bytes, image: Pillow.Image) -> Image:
@@ -235,14 +261,19 @@ def _orientation(data: bytes, image: Pillow.Image) -> int:
     if image.format == "PNG" and b"eXIf" not in data:
         return 1  # Pillow would decode all of it to find out
     try:
-        return int(image.getexif().get(ORIENTATION, 1))
+        turn = int(image.getexif().get(ORIENTATION, 1))
+        return turn if turn in ORIENTED else 1
     except Exception:  # broken EXIF does not spoil the pixels
         return 1
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, most: int | None = None) -> bytes:
+    """Read a file, or its first bytes."""
     try:
-        return read_file(path, limit=MAX_BYTES)
+        if most is None:
+            return read_file(path, limit=MAX_BYTES)
+        with open_file(path, limit=MAX_BYTES) as file:
+            return file.read(most)
     except OSError as error:
         raise DataError(f"cannot read {path}: {_reason(error)}.") from error
 

@@ -1,9 +1,13 @@
 """Regions become pixels: against slow, obvious versions."""
 
+import tracemalloc
+from pathlib import Path
+
 import numpy as np
 import pytest
 from matplotlib.path import Path as Outline
 from numpy.typing import NDArray
+from PIL import Image
 
 from reconet.data.formats.draw import (
     Drawing,
@@ -11,6 +15,8 @@ from reconet.data.formats.draw import (
     Polygons,
     Region,
     RowRuns,
+    Runs,
+    SegmentFile,
     draw,
     ellipse,
     fill_polygon,
@@ -102,3 +108,45 @@ def test_later_or_smaller_regions_lie_on_top_and_crowds_below() -> None:
     assert (later_hw[9, 9], later_hw[10, 10], later_hw[0, 0]) == (2, IGNORE, 0)
     smaller_hw = overlapping(smaller_on_top=True)
     assert (smaller_hw[9, 9], smaller_hw[10, 10], smaller_hw[6, 6]) == (1, IGNORE, 2)
+
+
+def memory_of(drawing: Drawing | SegmentFile) -> float:
+    """Return the bytes that drawing takes at most, for each pixel."""
+    tracemalloc.start()
+    draw(drawing)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return most / (drawing.height * drawing.width)
+
+
+@pytest.mark.parametrize("smaller_on_top", [False, True])
+@pytest.mark.parametrize(
+    "region",
+    [
+        rectangle(0, 0, 999, 999),
+        Polygons([[0, 0, 999, 0, 999, 999, 0, 999]] * 5),
+        RowRuns([0, 10**6], 999, 999, 1000, 1000),
+        Runs([0, 10**6], [1000, 1000]),
+        ellipse(500, 500, 499, 499),
+    ],
+)
+def test_memory_does_not_grow_with_the_number_of_regions(
+    region: Region, smaller_on_top: bool
+) -> None:
+    # A file of 4 kB may describe thousands of regions as large as the image.
+    drawing = Drawing("a", 1000, 1000, [], {"x": 1}, 0, smaller_on_top)
+    many = [Part("x", region, str(number)) for number in range(20)]
+    assert memory_of(drawing._replace(parts=many)) < 10
+
+
+def test_the_numbers_of_segments_take_little_memory(tmp_path: Path) -> None:
+    Image.fromarray(np.arange(3 * 10**6, dtype=np.uint8).reshape(1000, 1000, 3)).save(
+        tmp_path / "a.png"
+    )
+    assert memory_of(SegmentFile(tmp_path / "a.png", 1000, 1000, {}, {})) < 12
+
+
+def test_a_polygon_of_many_crossings_takes_little_memory() -> None:
+    teeth = [v for x in range(999) for v in (x, 1, x + 0.5, 998)]
+    drawing = Drawing("a", 1000, 1000, [Part("x", Polygons([teeth]), "0")], {"x": 1}, 0)
+    assert memory_of(drawing) < 50

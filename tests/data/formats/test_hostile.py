@@ -11,7 +11,7 @@ import pytest
 from reconet.data.formats.draw import draw
 from reconet.data.formats.recognise import read_folder
 from reconet.errors import ReconetError
-from tests.data.formats.exports import EXPORTS, Scene
+from tests.data.formats.exports import EXPORTS, Scene, save_image
 
 CLASSES = ("road", "roof", "tree")
 LABEL_HW = np.array([[0, 0, 1, 1], [2, 2, 1, 255]], np.uint8).repeat(5, 0).repeat(4, 1)
@@ -116,6 +116,138 @@ def test_an_image_that_two_files_of_coco_label_is_refused(tmp_path: Path) -> Non
     assert "both label train2017/a.png" in failure(tmp_path, "coco")
 
 
+def coco(name: str) -> dict[str, Any]:
+    ring = {"image_id": 1, "category_id": 1, "segmentation": [[1, 1, 5, 1, 5, 5]]}
+    return {
+        "images": [{"id": 1, "file_name": name, "height": 10, "width": 16}],
+        "annotations": [ring],
+        "categories": [{"id": 1, "name": "road"}],
+    }
+
+
+def label_file(root: Path, form: str, name: str) -> None:
+    """Write labels of one image, which they call by `name`."""
+    box = {"x": 10, "y": 10, "width": 50, "height": 50, "rectanglelabels": ["road"]}
+    size = {"original_width": 16, "original_height": 10}
+    shape = {"label": "road", "points": [[1, 1], [5, 1], [5, 5]]}
+    contents: dict[str, tuple[str, object]] = {
+        "coco": ("instances.json", coco(name)),
+        "label-studio": (
+            "tasks.json",
+            [{"image": f"/data/local-files/?d={name}", "label": [box | size]}],
+        ),
+        "labelme": (
+            f"{Path(name).parent}/a.json",
+            {"shapes": [shape], "imagePath": Path(name).name},
+        ),
+        "cvat": (
+            "annotations.xml",
+            f'<annotations><image name="{name}" width="16" height="10">'
+            '<polygon label="road" points="1,1;5,1;5,5"/></image></annotations>',
+        ),
+        "yolo": ("data.yaml", "names: [road]\ntrain: list.txt\n"),
+    }
+    file, content = contents[form]
+    (root / file).parent.mkdir(parents=True, exist_ok=True)
+    (root / file).write_text(content if isinstance(content, str) else json.dumps(content))
+    if form == "yolo":
+        (root / "list.txt").write_text(f"./{name}\n")
+        for image in root.rglob("*.png"):
+            image.with_suffix(".txt").write_text("0 0.1 0.1 0.5 0.1 0.5 0.5\n")
+
+
+@pytest.mark.parametrize("form", ["coco", "label-studio", "labelme", "cvat", "yolo"])
+def test_an_image_is_not_taken_for_one_of_another_folder(tmp_path: Path, form: str) -> None:
+    save_image(tmp_path / "seq1/0000.png", SCENES[0])
+    label_file(tmp_path, form, "seq2/0000.png")
+    assert "only seq1/0000.png: another image?" in failure(tmp_path, form)
+    save_image(tmp_path / "seq2/0000.png", SCENES[0])
+    label_file(tmp_path, form, "seq2/0000.png")
+    assert [one.image for one in read_folder(tmp_path).data.images] == [Path("seq2/0000.png")]
+
+
+@pytest.mark.parametrize("form", ["coco", "label-studio", "cvat", "yolo"])
+def test_labels_of_val_are_not_those_of_an_image_of_train(tmp_path: Path, form: str) -> None:
+    save_image(tmp_path / "images/train/0000.png", SCENES[0])
+    label_file(tmp_path, form, "images/val/0000.png")
+    assert "of val, and there is only images/train/0000.png" in failure(tmp_path, form)
+
+
+def test_a_json_of_val_is_not_that_of_images_of_train(tmp_path: Path) -> None:
+    save_image(tmp_path / "train2017/0000.png", SCENES[0])
+    (tmp_path / "instances_val2017.json").write_text(json.dumps(coco("0000.png")))
+    assert "of val, and there is only train2017/0000.png" in failure(tmp_path, "coco")
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("/home/me/shots/0000.png", "images/0000.png"),
+        ("C:\\shots\\0000.png", "0000.png"),
+        ("images/0000.png", "garden/0000.png"),
+        ("/data/garden/0000.png", "mine/garden/0000.png"),
+        ("0000.png", "garden/train2017/0000.png"),
+        ("shots/train/0000.png", "images/train/0000.png"),
+    ],
+)
+def test_folders_of_another_machine_do_not_hide_an_image(
+    tmp_path: Path, name: str, place: str
+) -> None:
+    save_image(tmp_path / place, SCENES[0])
+    label_file(tmp_path, "coco", name)
+    assert [one.image for one in read_folder(tmp_path).data.images] == [Path(place)]
+
+
+def test_two_meanings_of_one_number_are_refused(tmp_path: Path) -> None:
+    save_image(tmp_path / "a.png", SCENES[0])
+    file, content = tmp_path / "a.json", coco("a.png")
+    content["categories"].append({"id": 1, "name": "roof"})
+    file.write_text(json.dumps(content))
+    assert f"{file}, categories[1]: the id 1 is that of 'road' already" in failure(tmp_path, "coco")
+    content = coco("a.png")
+    content["images"].append(content["images"][0] | {"id": 2})
+    file.write_text(json.dumps(content))
+    assert f"{file} labels twice a.png" in failure(tmp_path, "coco")
+
+
+def test_two_segments_of_one_number_are_refused(tmp_path: Path) -> None:
+    file = write(tmp_path, "coco-panoptic") / "annotations/panoptic_train2017.json"
+    content = json.loads(file.read_text())
+    segments = content["annotations"][0]["segments_info"]
+    segments.append(segments[0] | {"category_id": 3})
+    file.write_text(json.dumps(content))
+    assert "segments_info[3]: the id 300 is there already" in failure(tmp_path, "coco-panoptic")
+
+
+def test_files_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
+    for root in (tmp_path / "yolo", tmp_path / "label-studio"):
+        save_image(root / "a.png", SCENES[0])
+        label_file(root, root.name, "a.png")
+    (tmp_path / "yolo" / "other.yaml").write_text("names: [roof]\n")
+    assert "data.yaml and other.yaml name different classes" in failure(tmp_path / "yolo", "yolo")
+    tasks = tmp_path / "label-studio" / "tasks.json"
+    tasks.with_name("later.json").write_text(tasks.read_text())
+    assert "both label a.png" in failure(tasks.parent, "label-studio")
+
+
+def test_a_task_of_label_studio_with_two_images_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "label-studio-png")
+    (tmp_path / "tasks.json").unlink()
+    save_image(tmp_path / "images/1.png", SCENES[0])
+    save_image(tmp_path / "images/task-1.png", SCENES[0])
+    text = failure(tmp_path, "label-studio-png")
+    assert "task 1 of" in text
+    assert "may be images/1.png or images/task-1.png" in text
+
+
+def test_a_region_of_label_studio_with_two_labels_is_refused(tmp_path: Path) -> None:
+    save_image(tmp_path / "a.png", SCENES[0])
+    label_file(tmp_path, "label-studio", "a.png")
+    file = tmp_path / "tasks.json"
+    file.write_text(file.read_text().replace('["road"]', '["road", "roof"]'))
+    assert "[0].label[0]: a region has one label, not 2" in failure(tmp_path, "label-studio")
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
@@ -124,6 +256,8 @@ def test_an_image_that_two_files_of_coco_label_is_refused(tmp_path: Path) -> Non
         ("0 0.1 0.1 0.2 nan 0.3 0.4", "fractions from 0 to 1"),
         ("0 10 10 20 20 30 40", "fractions from 0 to 1"),
         ("road 0.1 0.1 0.2 0.2 0.3 0.4", "expected a class and numbers"),
+        ("0.9 0.1 0.1 0.2 0.2 0.3 0.4", "the class '0.9' is no whole number"),
+        ("inf 0.1 0.1 0.2 0.2 0.3 0.4", "the class 'inf' is no whole number"),
     ],
 )
 def test_a_wrong_line_of_yolo_is_named(tmp_path: Path, line: str, reason: str) -> None:

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from reconet.cli import main
 from reconet.data.formats.convert import folder_options, open_drawn
 from reconet.data.formats.recognise import read_folder
-from reconet.data.images.read import read_mask
+from reconet.data.images.read import ORIENTATION, read_mask, read_upright
 from reconet.data.options import read_options
+from reconet.data.prelabels import PRELABELS
 from reconet.data.sets.folder_masks import FolderOptions
 from reconet.inference import Predictor
 from tests.factories import write_video
@@ -42,6 +44,35 @@ def test_the_written_labels_are_those_of_the_masks(
             assert np.array_equal(names, np.array(predictor.classes)[wanted_hw])
             seen += 1
     assert seen == 2
+
+
+@pytest.mark.parametrize("name", PRELABELS)
+def test_predictions_on_turned_photographs_come_back_as_their_labels(
+    capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path, predictor: Predictor, name: str
+) -> None:
+    images, out = tmp_path / "images", tmp_path / "out"
+    for turn in range(1, 9):
+        exif = Image.Exif()
+        exif[ORIENTATION] = turn
+        for path, width in ((images / f"{turn}.jpg", 45), (images / f"square {turn}.jpg", 30)):
+            save_image(path, turn, 30, width)
+            Image.open(path).save(path, exif=exif)
+    assert ask_predict(capsys, run, images, "--out", out, "--as", name, "--json")[0] == 0
+    images.rename(out / name / "images")
+    if name == "labelstudio":  # a person submits the predictions
+        tasks = out / name / "tasks.json"
+        tasks.write_text(tasks.read_text().replace('"predictions"', '"annotations"'))
+    own = read_folder(out / name).data
+    assert any("14 photographs have an EXIF orientation" in note for note in own.notes)
+    seen = 0
+    for dataset in open_drawn(own, read_options(FolderOptions, folder_options(own))):
+        for place, image_hwc, label_hw in dataset:  # type: ignore[attr-defined]
+            assert np.array_equal(image_hwc, read_upright(out / name / f"{place}.jpg").image_hwc)
+            wanted_hw = read_mask(out / f"{Path(place).name}.png")
+            names = np.array(dataset.info.classes)[label_hw]
+            assert np.array_equal(names, np.array(predictor.classes)[wanted_hw])
+            seen += 1
+    assert seen == 16
 
 
 def test_a_second_format_needs_no_prediction(
