@@ -147,9 +147,10 @@ def test_a_longer_training_that_was_killed_before_it_saved_is_still_patient(
     short, _ = train(tmp_path, "train.steps=8", "train.patience=1")
     assert (short.step, short.out_of_patience) == (4, True)
     for dies in ("check_resources", "append_start", "fail_together"):
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        with monkeypatch.context() as patch:
             patch.setattr(engine_run, dies, interrupt)
-            train(tmp_path, "train.steps=10", "train.patience=1", resume=True)
+            with pytest.raises(KeyboardInterrupt):
+                train(tmp_path, "train.steps=10", "train.patience=1", resume=True)
     longer, _ = train(tmp_path, "train.steps=10", "train.patience=1", resume=True)
     assert longer.step > 4
 
