@@ -196,13 +196,18 @@ def put_weights(
         )
     for key in report.loaded:
         # Some networks are built with infinite buffers, such as the mask of an attention.
-        if not state[key].isfinite().all() and own[key].isfinite().all():
+        if not _is_finite(state[key].to(own[key].dtype)) and _is_finite(own[key]):
             raise CheckpointError(
                 f"{source} cannot be used: {key} holds values that are no finite numbers. A "
                 "training that diverged leaves such weights; try a lower optim.lr."
             )
     model.load_state_dict({key: state[key] for key in report.loaded}, strict=False)
     return report
+
+
+def _is_finite(value: Tensor) -> bool:
+    """Tell whether all values are finite. A sum is fast to look at, but may overflow."""
+    return bool(value.sum().isfinite()) or bool(value.isfinite().all())
 
 
 def _classifies(key: str) -> bool:

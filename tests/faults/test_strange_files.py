@@ -78,7 +78,7 @@ VERBS = {
     "explain": ("explain", "{run}", "{image}", "--out={out}"),
     "prune": ("prune", "{run}", "--rank=1", "--out={out}"),
     "share": ("share", "{run}", "--out={out}"),
-    "serve": ("serve", "{run}"),
+    "serve": ("serve", "{run}", "--port=0"),
     "report": ("report", "{run}"),
     "suggest": ("suggest", "{run}", "{image}"),
     "train": (
