@@ -146,12 +146,12 @@ class TrainingRun:
 
     def run(self) -> TrainingResult:
         """Train what is left to train, then draw the predictions of the best network."""
-        start = self.state.step
-        extended = self.steps > total_steps(self.before, len(self.train_set))
+        start, images = self.state.step, len(self.train_set)
+        extended = self.steps > total_steps(self.before, images)
         if extended:
             self.log_state = replace(self.log_state, stale=0)  # a longer training is patient anew
-        unfinished = start < self.steps or self.log_state.validated < self.steps
-        unfinished = unfinished and not self._out_of_patience()
+        missing = start < self.steps or self.log_state.validated < self.steps
+        unfinished = missing and not self._out_of_patience()
         if unfinished:
             self.processes.run_on_first(
                 lambda: check_resources(
@@ -162,13 +162,7 @@ class TrainingRun:
             self._save()  # before the recipe says so: after a kill it is no longer an extension
         self.processes.run_on_first(
             lambda: extend_run(
-                self.directory,
-                recipe=self.recipe,
-                before=self.before,
-                images=len(self.train_set),
-                start=start,
-                log=self.log,
-                progress=self.progress,
+                self.directory, self.recipe, self.before, images, start, self.log, self.progress
             )
         )
         if start == 0:
