@@ -20,7 +20,7 @@ import json
 import os
 import shlex
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -121,15 +121,15 @@ def open_run(directory: Path, recipe: Recipe, *, resume: bool) -> OpenedRun:
 
 
 def offer_best(directory: Path) -> str:
-    """Say how to go on from the best network of a run that cannot be resumed, if it has one."""
-    try:
+    """Say how to go on from a run that cannot be resumed: from its best network, if it has one."""
+    words, how = [str(directory / RECIPE)], "begin again"
+    with suppress(CheckpointError):
         info = read_info(directory / BEST)
-    except CheckpointError:
-        return ""
-    score = f", mIoU {100 * info.score['miou']:.2f} %" if "miou" in info.score else ""
-    words = [f"{directory / RECIPE}", "--set", f"train.init_from={directory}"]
+        score = f", mIoU {100 * info.score['miou']:.2f} %" if "miou" in info.score else ""
+        words += ["--set", f"train.init_from={directory}"]
+        how = f"go on from its best network (step {info.step:,}{score})"
     command = shlex.join(["reconet", "train", *words, "--out", f"{directory}-again"])
-    return f" To go on from its best network (step {info.step:,}{score}): {command}"
+    return f" To {how}: {command}"
 
 
 def keep_changes(directory: Path, before: Recipe, recipe: Recipe) -> None:
