@@ -77,8 +77,11 @@ def test_a_malicious_checkpoint_is_refused_by_every_door_and_runs_nothing(
     fail_in_one_line(capsys, *train, f"--set=train.init_from={evil}")
     fail_in_one_line(capsys, *train, f"--set=model.weights={evil}")
     fail_in_one_line(capsys, "evaluate", str(evil), "--device=cpu")
+    assert main([*train, "--set=model.width=0.125"]) == 0
+    capsys.readouterr()
     (out / "last.pt").write_bytes(evil.read_bytes())
-    fail_in_one_line(capsys, *train, "--resume")
+    err = fail_in_one_line(capsys, "train", str(out), "--resume", "--device=cpu")
+    assert f"cannot read {out}/last.pt" in err
     assert not (tmp_path / "owned").exists()
     careless = f"import torch; torch.load({str(evil)!r}, weights_only=False)"
     words = [sys.executable, "-c", careless]

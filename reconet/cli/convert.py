@@ -49,14 +49,11 @@ def convert(
       reconet convert mine.pth --from mmseg --out nets/mine --classes road,roof,tree
     """
     from reconet.system.files import check_output_folder
-    from reconet.system.run_files import BEST, RECIPE
-    from reconet.zoo import convert_file, write_network
+    from reconet.zoo import convert_file, was_converted, write_network
 
     if dataset is not None and classes is not None:
         raise RecipeError("--dataset and --classes both name the classes; give one of them.")
-    check_output_folder(
-        out, lambda folder: {one.name for one in folder.iterdir()} <= {BEST, RECIPE}
-    )
+    check_output_folder(out, was_converted)
     names = [name.strip() for name in classes.split(",")] if classes else []
     if len(set(names)) < len(names) or "" in names:
         raise RecipeError(f"--classes takes different names with commas, got {classes!r}.")

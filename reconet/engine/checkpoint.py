@@ -1,8 +1,9 @@
-"""Save and load `last.pt`, the state that a training resumes from.
+"""Save and load `last.pt`, the state that a training resumes from, and keep the best network.
 
-The file holds tensors, numbers and text. Loading it never runs code from it.
+last.pt holds tensors, numbers and text. Loading it never runs code from it.
 """
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,14 @@ from zipfile import ZipFile
 import torch
 from torch import Tensor
 
+from reconet.engine.run_directory import offer_best
 from reconet.engine.train import State
 from reconet.errors import CheckpointError, first_line
-from reconet.models.trained import read_weights
+from reconet.models.trained import TrainedNetwork, read_info, read_weights, save_trained
 from reconet.system.files import write_atomic
 from reconet.system.reading import WEIGHTS_BYTES, check_file
 from reconet.system.run_files import BEST, LAST
+from reconet.system.tensor_files import check_sum
 
 CHUNK = 2**20
 
@@ -50,7 +53,10 @@ def save_last(path: Path, state: State, log_state: LogState) -> None:
 
 def load_last(path: Path, state: State) -> LogState:
     """Load a saved state into `state`, and return the state of the log."""
-    content = _read_last(path)
+    try:
+        content = _read_last(path)
+    except CheckpointError as error:
+        raise CheckpointError(f"{error}{offer_best(path.parent)}") from error
     try:
         state.model.load_state_dict(content["model"])
         state.optimizer.load_state_dict(content["optimizer"])
@@ -65,6 +71,19 @@ def load_last(path: Path, state: State) -> LogState:
     except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         reason = first_line(error)
         raise CheckpointError(f"{path} does not fit this recipe's network: {reason}") from error
+
+
+def save_best(path: Path, trained: TrainedNetwork, *, newest: bool) -> None:
+    """Save a network, unless the file holds a better one, or with `newest` that of a later step.
+
+    A training that resumes from an older checkpoint may not find that one again.
+    """
+    with suppress(CheckpointError, OSError):
+        kept, new = read_info(path), trained.info
+        check_sum(path)
+        if kept.step > new.step if newest else kept.score["miou"] > new.score["miou"]:
+            return
+    save_trained(path, trained)
 
 
 def run_weights(source: Path) -> dict[str, Tensor]:

@@ -12,7 +12,6 @@ from reconet.system.progress import Progress
 
 def extend_run(
     directory: Path,
-    *,
     recipe: Recipe,
     before: Recipe,
     images: int,

@@ -13,7 +13,7 @@ import torch
 from reconet.data import complete_recipe, open_split
 from reconet.data.dataset import left_out_note, share_images
 from reconet.engine.balance import balanced_recipe
-from reconet.engine.checkpoint import LogState, load_last, save_last
+from reconet.engine.checkpoint import LogState, load_last, save_best, save_last
 from reconet.engine.events import Events, open_events
 from reconet.engine.extend import extend_run
 from reconet.engine.inputs import open_inputs
@@ -43,7 +43,7 @@ from reconet.evaluation import StoppedError, write_prediction_sheet
 from reconet.inference.protocol import Protocol
 from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import Segmenter, complete_backbone
-from reconet.models.trained import TrainedNetwork, save_trained
+from reconet.models.trained import TrainedNetwork
 from reconet.recipes.schema import Recipe
 from reconet.system.allocator import keep_freed_memory
 from reconet.system.distributed import Processes, join_processes
@@ -146,27 +146,28 @@ class TrainingRun:
 
     def run(self) -> TrainingResult:
         """Train what is left to train, then draw the predictions of the best network."""
-        start = self.state.step
-        self.processes.run_on_first(
-            lambda: extend_run(
-                self.directory,
-                recipe=self.recipe,
-                before=self.before,
-                images=len(self.train_set),
-                start=start,
-                log=self.log,
-                progress=self.progress,
-            )
-        )
-        if self.steps > total_steps(self.before, len(self.train_set)):
+        start, images = self.state.step, len(self.train_set)
+        extended = self.steps > total_steps(self.before, images)
+        if extended:
             self.log_state = replace(self.log_state, stale=0)  # a longer training is patient anew
-        unfinished = start < self.steps or self.log_state.validated < self.steps
-        if unfinished and not self._out_of_patience():
+        missing = start < self.steps or self.log_state.validated < self.steps
+        unfinished = missing and not self._out_of_patience()
+        if unfinished:
             self.processes.run_on_first(
                 lambda: check_resources(
                     self.directory, self.recipe, self.state, self.processes, self.progress
                 )
             )
+        if extended:
+            self._save()  # before the recipe says so: after a kill it is no longer an extension
+        self.processes.run_on_first(
+            lambda: extend_run(
+                self.directory, self.recipe, self.before, images, start, self.log, self.progress
+            )
+        )
+        if start == 0:
+            self._save()  # from now on a run without last.pt has lost it
+        if unfinished:
             self.processes.run_on_first(lambda: append_start(self.directory, start, self.processes))
             with stop_on_signals(self.stop), self._open_events(start) as self.events:
                 self._introduce(start)
@@ -333,7 +334,8 @@ class TrainingRun:
             score=values,
             imports=imported_names(),
         )
-        save_trained(self.directory / BEST, TrainedNetwork(model=self.state.best_model, info=info))
+        trained = TrainedNetwork(model=self.state.best_model, info=info)
+        save_best(self.directory / BEST, trained, newest=self.seen_in_training)
 
     def _save(self) -> None:
         path = self.directory / LAST

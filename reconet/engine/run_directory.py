@@ -12,25 +12,28 @@ best.safetensors   the network with the best validation score
 predictions.png    some predictions of that network
 
 The log never knows more than last.pt: a resumed training writes the lines after it again.
+last.pt is there from step 0 on, so a run with best.safetensors and without last.pt has lost it.
 """
 
 import fcntl
 import json
 import os
+import shlex
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reconet.errors import OutputError, TrainingError
+from reconet.errors import CheckpointError, OutputError, TrainingError
 from reconet.evaluation.benchmarks import without_nan
+from reconet.models.trained import read_info
 from reconet.recipes.schema import Recipe, list_settings
 from reconet.recipes.storage import read_recipe, write_recipe
 from reconet.system.distributed import Processes
 from reconet.system.files import append_text, open_own, remove_temporary_files, write_text
 from reconet.system.hardware import environment
 from reconet.system.reading import read_file
-from reconet.system.run_files import BEST, LAST, LOCK, LOG, RECIPE, SHEET, STARTS
+from reconet.system.run_files import BEST, CLASS_COUNTS, LAST, LOCK, LOG, RECIPE, SHEET, STARTS
 
 WITHOUT_LOCKS = "RECONET_WITHOUT_LOCKS"  # set to 1 where locks are not supported
 # Settings that may differ when a training resumes. They do not change its result, but that it may
@@ -93,33 +96,47 @@ def _lock_folder(handle: int) -> None:
 
 
 def open_run(directory: Path, recipe: Recipe, *, resume: bool) -> OpenedRun:
-    """Start or resume a run."""
-    path, before = directory / RECIPE, recipe
-    for name in (RECIPE, LOG, LAST, BEST, SHEET):
+    """Start or resume a run. Nothing is written yet: a start that fails leaves nothing behind."""
+    for name in (RECIPE, LOG, LAST, BEST, SHEET, CLASS_COUNTS):
         remove_temporary_files(directory / name)
-    begun = (directory / LAST).exists() or any(x["kind"] != SUMMARY for x in read_log(directory))
-    if path.exists() and not begun:
-        write_recipe(recipe, path)  # a start that failed left nothing to keep
-    elif path.exists():
-        if not resume:
+    if not (directory / RECIPE).exists():
+        if any(entry.name not in (LOCK, CLASS_COUNTS) for entry in directory.iterdir()):
             raise TrainingError(
-                f"{directory} already holds a run; resume it (--resume, in Python resume=True), "
-                "or name another directory (--out)."
+                f"{directory} is not empty and holds no run; name another directory."
             )
-        before = read_recipe(path)
-        _check_same_recipe(before, recipe, directory)
-    elif any(entry.name != LOCK for entry in directory.iterdir()):
-        raise TrainingError(f"{directory} is not empty and holds no run; name another directory.")
-    else:
-        write_recipe(recipe, path)
-    return OpenedRun((directory / LAST).exists(), before)
+        return OpenedRun(False, recipe)
+    has_last = (directory / LAST).exists()
+    lost = not has_last and (directory / BEST).exists()
+    if not resume:
+        how = "" if lost else "resume it (--resume, in Python resume=True), or "
+        raise TrainingError(
+            f"{directory} already holds a run; {how}name another directory (--out)."
+            f"{offer_best(directory) if lost else ''}"
+        )
+    if lost:
+        raise TrainingError(f"{directory} has no {LAST} to resume from.{offer_best(directory)}")
+    before = read_recipe(directory / RECIPE)
+    _check_same_recipe(before, recipe, directory)
+    return OpenedRun(has_last, before)
+
+
+def offer_best(directory: Path) -> str:
+    """Say how to go on from a run that cannot be resumed: from its best network, if it has one."""
+    words, how = [str(directory / RECIPE)], "begin again"
+    with suppress(CheckpointError):
+        info = read_info(directory / BEST)
+        score = f", mIoU {100 * info.score['miou']:.2f} %" if "miou" in info.score else ""
+        words += ["--set", f"train.init_from={directory}"]
+        how = f"go on from its best network (step {info.step:,}{score})"
+    command = shlex.join(["reconet", "train", *words, "--out", f"{directory}-again"])
+    return f" To {how}: {command}"
 
 
 def keep_changes(directory: Path, before: Recipe, recipe: Recipe) -> None:
-    """Write the changes of a resumed training into its recipe, but for those of the machine."""
+    """Write the recipe of a new run, or what changed in a resumed one beside its machine."""
     data = before.data.model_copy(update={"on_error": recipe.data.on_error})
     changed = before.model_copy(update={"train": recipe.train, "data": data})
-    if changed != before:
+    if changed != before or not (directory / RECIPE).exists():
         write_recipe(changed, directory / RECIPE)
 
 
@@ -140,7 +157,8 @@ class Log:
         """Remove every line after `step`. The training will write the same lines again."""
         self._path = directory / LOG
         kept = [line for line in read_log(directory) if line["step"] <= step and step > 0]
-        write_text(self._path, "".join(_text(line) for line in kept))
+        if self._path.exists():
+            write_text(self._path, "".join(_text(line) for line in kept))
 
     def write(self, **values: Any) -> None:
         """Append one line."""

@@ -18,7 +18,7 @@ from reconet.export.graph import export_info, trace
 from reconet.export.int8 import Attempt, Int8, QuantisedNetwork, quantise_network
 from reconet.export.sample_images import SampleImages, images_in_folder, load_samples
 from reconet.inference import FoundNetwork, find_network
-from reconet.inference.backends import LABELS, LOGITS, open_exported
+from reconet.inference.backends import LABELS, LOGITS, open_exported, was_exported
 from reconet.inference.backends.probe import remember_export
 from reconet.models.trained import TrainedNetwork, load_trained
 from reconet.recipes.schema import Recipe
@@ -79,7 +79,9 @@ def export(
         raise ExportError(
             f"{recipe.model.context} cannot be written as {format}: {reason}. Use --format torch."
         )
-    check_output_file(path)
+    check_output_file(path, was_exported)
+    if path.suffix == ".xml" and not path.exists():  # its .bin is written too
+        check_output_file(path.with_suffix(".bin"), lambda file: False)
     info = export_info(trained)
     progress.status("tracing ...")
     program = trace(trained.model)

@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 from reconet.errors import CheckpointError
 from reconet.system.run_files import BEST
 
-PATIENCE = 1.5  # seconds until the hub has answered, or counts as out of reach
+PATIENCE = 10.0  # seconds until the hub has answered, or counts as out of reach: as the library's
 
 
 def download_if_there(hub_id: str, file: str) -> Path | None:

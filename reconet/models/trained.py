@@ -176,12 +176,13 @@ def _no_larger_than(weights: int, path: Path) -> Iterator[None]:
 def put_weights(
     model: Segmenter, state: Mapping[str, Tensor], source: Path, *, other_classes: bool = False
 ) -> LoadReport:
-    """Load all weights of a network, or raise an error.
+    """Load all weights of a network, which are finite numbers, or raise an error.
 
     With `other_classes`, classifiers of another shape stay as they are. So does an auxiliary head
     that the file lacks.
     """
-    report = compare_weights(model.state_dict(), state)
+    own = model.state_dict()
+    report = compare_weights(own, state)
     other_shape = [k for k in report.other_shape if not (other_classes and _classifies(k))]
     missing = [k for k in report.missing if not (other_classes and k.startswith(AUXILIARY))]
     if missing or report.unexpected or other_shape:
@@ -193,8 +194,20 @@ def put_weights(
             f"{len(report.unexpected)} unexpected, {len(other_shape)} of another shape "
             f"(the first: {first}).{hint}"
         )
+    for key in report.loaded:
+        # Some networks are built with infinite buffers, such as the mask of an attention.
+        if not _is_finite(state[key].to(own[key].dtype)) and _is_finite(own[key]):
+            raise CheckpointError(
+                f"{source} cannot be used: {key} holds values that are no finite numbers. A "
+                "training that diverged leaves such weights; try a lower optim.lr."
+            )
     model.load_state_dict({key: state[key] for key in report.loaded}, strict=False)
     return report
+
+
+def _is_finite(value: Tensor) -> bool:
+    """Tell whether all values are finite. A sum is fast to look at, but may overflow."""
+    return bool(value.sum().isfinite()) or bool(value.isfinite().all())
 
 
 def _classifies(key: str) -> bool:

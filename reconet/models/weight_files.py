@@ -13,6 +13,7 @@ from torch import Tensor
 
 from reconet.errors import CheckpointError, first_line
 from reconet.system.reading import WEIGHTS_BYTES, check_file
+from reconet.system.tensor_files import check_sum
 
 WEIGHT_FILE_INSTEAD = (
     "set model.weights to a .safetensors or .pth file, or model.weights=null to begin with random "
@@ -35,6 +36,7 @@ def read_content(path: Path) -> object:
     try:
         check_file(path, limit=WEIGHTS_BYTES)
         if path.suffix == ".safetensors":
+            check_sum(path)
             return load_file(path)
         return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:

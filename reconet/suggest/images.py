@@ -41,8 +41,8 @@ def without(images: FileDataset, known: Dataset) -> FileDataset:
     """Leave out images that are in a dataset too."""
     if not isinstance(known, FileDataset):
         return images
-    there = {pair.image.resolve() for pair in known.pairs}
-    kept = [pair for pair in images.pairs if pair.image.resolve() not in there]
+    there = {os.path.realpath(pair.image) for pair in known.pairs}
+    kept = [pair for pair in images.pairs if os.path.realpath(pair.image) not in there]
     return FileDataset(**(vars(images) | {"pairs": kept}))
 
 

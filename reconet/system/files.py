@@ -8,6 +8,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO
 
@@ -92,8 +93,15 @@ def append_text(path: Path, text: str) -> None:
         raise OutputError(f"cannot write {path}: {error.strerror}.") from error
 
 
+def make_folders(folder: Path) -> None:
+    """Make a folder, and those above it. Path.mkdir recurses, and folders may be 1,000 deep."""
+    missing = list(takewhile(lambda place: not place.is_dir(), (folder, *folder.parents)))
+    for place in reversed(missing):
+        place.mkdir(exist_ok=True)
+
+
 def _write(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folders(path.parent)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -156,7 +164,7 @@ def staged_write(path: Path) -> Iterator[Path]:
     """
     path = _follow(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(path.parent)
         folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}.") from error

@@ -47,6 +47,14 @@ def check_file(path: Path, *, limit: int, within: Path | None = None) -> Path:
     return path
 
 
+def is_folder_entry(entry: os.DirEntry[str]) -> bool:
+    """Tell whether an entry is a folder, or a link to one. A link to itself is none."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
 def read_file(path: Path, *, limit: int = TEXT_BYTES, within: Path | None = None) -> bytes:
     """Read an ordinary file as a whole."""
     with open_file(path, limit=limit, within=within) as file:

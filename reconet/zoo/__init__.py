@@ -21,7 +21,7 @@ from reconet.zoo.catalogue import (
     search_public,
 )
 from reconet.zoo.convert import Conversion, Publication, convert_file
-from reconet.zoo.open import cached_path, open_public, write_network
+from reconet.zoo.open import cached_path, open_public, was_converted, write_network
 from reconet.zoo.sources import SOURCES
 
 __all__ = [
@@ -37,5 +37,6 @@ __all__ = [
     "has_words",
     "open_public",
     "search_public",
+    "was_converted",
     "write_network",
 ]

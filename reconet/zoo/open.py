@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from reconet.errors import OutputError
-from reconet.models.trained import TrainedNetwork, save_trained
+from reconet.errors import CheckpointError, OutputError
+from reconet.models.trained import TrainedNetwork, read_info, save_trained
 from reconet.recipes.storage import write_recipe
 from reconet.system.files import open_own
 from reconet.system.progress import SILENT, Progress
@@ -94,3 +94,11 @@ def write_network(folder: Path, network: TrainedNetwork) -> Path:
     write_recipe(network.info.recipe, folder / RECIPE)
     save_trained(folder / BEST, network)  # last: where it is, the folder is complete
     return folder / BEST
+
+
+def was_converted(folder: Path) -> bool:
+    """Tell whether a folder holds a converted network and nothing else, and may be replaced."""
+    with suppress(CheckpointError):
+        names = {one.name for one in folder.iterdir()}
+        return names == {BEST, RECIPE} and bool(read_info(folder / BEST).origin)
+    return False

@@ -9,7 +9,7 @@ from PIL import Image
 from reconet.inference import by_name
 from reconet.models.trained import save_compact
 from tests.cli.run import run
-from tests.factories import smooth_image, tiny_network
+from tests.factories import smooth_image, tiny_network, write_run
 from tests.zoo.test_convert import CLASSES, mmseg_net, save
 
 
@@ -102,3 +102,6 @@ def test_files_of_others_are_not_overwritten(
     code, _, err = run(capsys, "convert", str(tmp_path / "a.pth"), *out)
     assert code == 2
     assert "holds other files" in err
+    (tmp_path / "net" / "thesis.txt").unlink()
+    write_run(tmp_path / "net", tiny_network())  # not converted, but trained or downloaded
+    assert "holds other files" in run(capsys, "convert", str(tmp_path / "a.pth"), *out)[2]

@@ -139,6 +139,26 @@ def test_a_training_ends_when_the_score_has_not_improved_for_a_while(
     assert extended.step > 6
 
 
+def test_a_longer_training_that_was_killed_before_it_saved_is_still_patient(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    same = Validation({"miou": 0.3}, torch.full((14,), 0.3))
+    monkeypatch.setattr(engine_run, "validate", lambda *_, **__: same)
+    short, _ = train(tmp_path, "train.steps=8", "train.patience=1")
+    assert (short.step, short.out_of_patience) == (4, True)
+    for dies in ("check_resources", "append_start", "fail_together"):
+        with monkeypatch.context() as patch:
+            patch.setattr(engine_run, dies, interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                train(tmp_path, "train.steps=10", "train.patience=1", resume=True)
+    longer, _ = train(tmp_path, "train.steps=10", "train.patience=1", resume=True)
+    assert longer.step > 4
+
+
+def interrupt(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_tensorboard_has_the_iou_of_each_class_and_images(tmp_path: Path) -> None:
     reader = import_module("tensorboard.backend.event_processing.event_accumulator")
     train(tmp_path, "train.steps=2")

@@ -4,15 +4,22 @@ import errno
 import fcntl
 import json
 import os
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from reconet.data.loader import Batch
 from reconet.engine.run_directory import Log, lock_directory, read_log
 from reconet.errors import OutputError, TrainingError
-from tests.launch import TINY_NETWORK, run_main
+from reconet.models.trained import load_trained, save_trained
+from reconet.system.run_files import BEST, RECIPE, SHEET
+from tests.factories import tiny_network, write_run
+from tests.launch import TINY_NETWORK, last, run_main
 
 
 def test_a_run_is_not_overwritten_and_another_recipe_is_refused(
@@ -137,3 +144,80 @@ def test_a_lock_that_is_no_file_is_refused(tmp_path: Path, kind: str) -> None:
         (tmp_path / ".lock").symlink_to("/dev/zero")
     with pytest.raises(OutputError, match="cannot use"), lock_directory(tmp_path):
         pass
+
+
+def make_better(run: Path) -> bytes:
+    """Let the best network of a run say that it is better than any that training will find."""
+    trained = load_trained(run)
+    save_trained(
+        run / BEST, replace(trained, info=replace(trained.info, step=9, score={"miou": 0.9}))
+    )
+    return (run / BEST).read_bytes()
+
+
+@pytest.mark.parametrize(
+    "files", [[RECIPE, BEST], [RECIPE, BEST, ".lock", SHEET], [BEST], [RECIPE]]
+)
+def test_a_network_that_was_shared_or_a_run_that_was_cleaned_is_not_overwritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], files: list[str]
+) -> None:
+    run = write_run(tmp_path / "run", tiny_network())
+    for path in run.iterdir():
+        if path.name not in files:
+            path.unlink()
+    for name in set(files) - {RECIPE, BEST}:
+        (run / name).touch()
+    before = {path.name: path.read_bytes() for path in run.iterdir() if path.name != ".lock"}
+    code, _, err = run_main(capsys, "train", "scenes/tiny", f"--out={run}", *TINY_NETWORK)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "name another directory" in err
+    assert (f"--set train.init_from={run} --out {run}-again" in err) == (
+        {RECIPE, BEST} <= set(files)
+    )
+    after = {path.name: path.read_bytes() for path in run.iterdir() if path.name != ".lock"}
+    assert after == before
+
+
+@pytest.mark.parametrize("how", ["lost", "damaged", "empty"])
+def test_without_its_checkpoint_a_run_offers_its_best_network_and_keeps_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], how: str
+) -> None:
+    run = tmp_path / "run"
+    assert run_main(capsys, "train", "scenes/tiny", f"--out={run}", *TINY_NETWORK)[0] == 0
+    best, path = make_better(run), run / "last.pt"
+    if how == "lost":
+        path.unlink()
+    else:
+        path.write_bytes(b"" if how == "empty" else path.read_bytes()[:-3000] + bytes(3000))
+    code, _, err = run_main(capsys, "train", str(run), "--resume")
+    assert (code, err.count("\n")) == (2, 1)
+    assert (run / BEST).read_bytes() == best
+    offer = "To go on from its best network (step 9, mIoU 90.00 %): reconet train "
+    assert offer in err
+    command = shlex.split(err.partition("): reconet ")[2])
+    assert run_main(capsys, *command, "--device=cpu")[0] == 0
+    assert load_trained(Path(f"{run}-again")).model
+
+
+def test_a_worse_network_never_replaces_a_better_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    arguments = ["train", "scenes/tiny", f"--out={run}", *TINY_NETWORK]
+
+    def dies(*_: object) -> Iterator[Batch]:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("reconet.engine.run.fail_together", dies)
+        assert run_main(capsys, *arguments)[0] == 130
+    first = (run / "last.pt").read_bytes()  # of step 0
+    assert run_main(capsys, *arguments, "--resume")[0] == 0
+    best = make_better(run)
+    for kept in (best, best[:-3000] + bytes(3000)):
+        (run / BEST).write_bytes(kept)
+        (run / "last.pt").write_bytes(first)
+        assert run_main(capsys, *arguments, "--resume")[0] == 0
+        assert last(run)["step"] == 2
+        replaced = (run / BEST).read_bytes() != kept
+        assert replaced == (kept != best), "one that is damaged is no better one"

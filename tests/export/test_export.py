@@ -5,8 +5,10 @@ import re
 import shutil
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import torch
@@ -21,7 +23,7 @@ from reconet.evaluation import evaluate
 from reconet.export import export
 from reconet.export.compare import Difference
 from reconet.export.formats import FORMATS
-from reconet.inference.backends import LABELS, LOGITS, open_exported
+from reconet.inference.backends import LABELS, LOGITS, open_exported, was_exported
 from reconet.inference.predictor import Predictor
 from reconet.models.context import CONTEXTS
 from reconet.models.trained import load_trained
@@ -139,19 +141,56 @@ def test_a_wrong_option_is_one_line(
 def test_an_export_that_disagrees_leaves_the_one_before_it(
     run: Path,
     program: ExportedProgram,
+    exported: dict[str, Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
 ) -> None:
     monkeypatch.setattr(EXPORT_MODULE, "trace", lambda model: program)
     path = tmp_path / f"a{FORMATS[name].suffix}"
-    path.write_text("the one before")
+    before = exported[name].read_bytes()
+    path.write_bytes(before)
     path.with_suffix(".bin").write_text("its weights")
     monkeypatch.setattr(Difference, "is_rounding", False)
     with pytest.raises(ExportError, match=f"{path} does not compute what its network does"):
         export(run, format=name, out=path)
-    assert path.read_text() == "the one before"
+    assert path.read_bytes() == before
     assert sorted(tmp_path.iterdir()) == sorted({path, path.with_suffix(".bin")})
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_an_export_replaces_no_file_that_it_did_not_write(
+    run: Path, exported: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(EXPORT_MODULE, "trace", lambda *a, **k: pytest.fail("traced"))
+    path = tmp_path / f"model{FORMATS[name].suffix}"
+    foreign = {
+        "text": b"of somebody else",
+        "onnx": onnx_model().SerializeToString(),
+        "zip": zip_file(tmp_path / "a.zip"),
+    }
+    for kind, data in foreign.items():
+        path.write_bytes(data)
+        with pytest.raises(OutputError, match=f"{path} exists and is another kind of file"):
+            export(run, format=name, out=path)
+        assert path.read_bytes() == data, kind
+    assert was_exported(exported[name])
+    if name == "openvino":
+        path.rename(path.with_suffix(".bin"))
+        with pytest.raises(OutputError, match=r"model\.bin exists and is another kind of file"):
+            export(run, format=name, out=path)
+
+
+def onnx_model() -> onnx.ModelProto:
+    """Make a network of another program."""
+    value = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1])
+    return onnx.helper.make_model(onnx.helper.make_graph([], "other", [value], [value]))
+
+
+def zip_file(path: Path) -> bytes:
+    with ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", b"")
+    return path.read_bytes()
 
 
 def test_an_export_that_cannot_be_written_fails_before_the_tracing(

@@ -50,8 +50,8 @@ def test_fifty_kills_at_random_moments(
     kill_at_random(server, undisturbed, tmp_path, 50)
 
 
-# The files of a run in the order in which they are written: recipe.json, log.jsonl, then last.pt
-# every second step and best.safetensors at a validation that is better than those before it.
+# The files of a run in the order in which they are written: recipe.json, last.pt of step 0, then
+# last.pt every second step and best.safetensors at a validation that is better than those before.
 STAGES = ("write", "fsync", "replace", "replaced")
 WRITES = 8
 FAST = {("replace", 3), ("write", 5)}

@@ -32,6 +32,15 @@ def test_a_hub_that_is_silent_is_not_waited_for(monkeypatch: pytest.MonkeyPatch)
     heard.set()
 
 
+def test_a_hub_that_takes_its_time_is_no_hub_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    def think(*_: object, **__: object) -> None:
+        threading.Event().wait(2)
+        raise HTTPError("x", 403, "no", None, None)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(hub, "urlopen", think)
+    assert hub.hub_answers()
+
+
 def test_any_answer_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     errors = {
         HTTPError("x", 403, "no", None, None): True,  # type: ignore[arg-type]

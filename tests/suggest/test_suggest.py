@@ -112,6 +112,17 @@ def test_images_that_are_in_the_training_set_are_left_out(
     assert result.notes == ("left out: 6 images that train has already.",)
 
 
+def test_a_link_to_itself_is_named_and_left_out(
+    network: Path, folder: Path, tmp_path: Path
+) -> None:
+    save_image(tmp_path / "new" / "other.png", 1)
+    (tmp_path / "new" / "itself.png").symlink_to("itself.png")
+    result = suggest(network, [str(tmp_path / "new")], device="cpu")
+    assert result is not None
+    assert [Path(one.name).name for one in result.images] == ["other.png"]
+    assert [one["name"] for one in result.skipped] == ["itself.png"]
+
+
 def test_without_the_training_images_only_one_figure_counts_and_a_note_says_so(
     network: Path, folder: Path, tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from reconet.data.formats.splits import SPLITS
 from reconet.data.layout import IMAGES, has_suffix
 from reconet.errors import DataError
-from reconet.system.reading import TEXT_BYTES, read_file
+from reconet.system.reading import TEXT_BYTES, is_folder_entry, read_file
 
 MOST_FILES = 2_000_000
 LARGE = 2**22  # bytes
@@ -140,7 +140,7 @@ def read_tree(folder: Path) -> Tree:
         for entry in entries:
             if entry.name.startswith((".", "__MACOSX")):
                 continue
-            if entry.is_dir():
+            if is_folder_entry(entry):
                 todo.append(place / entry.name)
             else:
                 files.append(place / entry.name)

@@ -227,13 +227,17 @@ def _by_name(
     Files with a suffix of `second_choice` count where there is no other of their name.
     """
     found: dict[str, Path] = {}
-    for path in sorted(folder.rglob("*")):
+    try:
+        paths = sorted(folder.rglob("*"))
+    except RecursionError as error:
+        raise DataError(f"the folders in {folder} nest too deeply.") from error
+    for path in paths:
         if has_suffix(path, suffixes):
             name = name_of(path.relative_to(folder).as_posix())
             if name in found:
                 raise DataError(f"{found[name]} and {path.name} have the same name.")
             found[name] = path
-    for path in sorted(folder.rglob("*")) if second_choice else ():
+    for path in paths if second_choice else ():
         if has_suffix(path, second_choice):
             found.setdefault(name_of(path.relative_to(folder).as_posix()), path)
     if not found:

@@ -10,6 +10,19 @@ pt2_backend.py        .pt2 by torch.export
 """
 
 from reconet.inference.backends.export_info import LABELS, LOGITS, ExportInfo
-from reconet.inference.backends.exported import BACKENDS, ExportedNetwork, open_exported
+from reconet.inference.backends.exported import (
+    BACKENDS,
+    ExportedNetwork,
+    open_exported,
+    was_exported,
+)
 
-__all__ = ["BACKENDS", "LABELS", "LOGITS", "ExportInfo", "ExportedNetwork", "open_exported"]
+__all__ = [
+    "BACKENDS",
+    "LABELS",
+    "LOGITS",
+    "ExportInfo",
+    "ExportedNetwork",
+    "open_exported",
+    "was_exported",
+]

@@ -6,19 +6,22 @@ function that opens it and add one line to BACKENDS.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from reconet.errors import CheckpointError, DataError, first_line, pick
+from reconet.errors import CheckpointError, DataError, ReconetError, first_line, pick
 from reconet.inference.backends import onnx_backend, openvino_backend, pt2_backend
-from reconet.inference.backends.export_info import LOGITS, ExportInfo
+from reconet.inference.backends.export_info import KEY, LOGITS, ExportInfo
 from reconet.inference.backends.interface import OpenFile, Run
 from reconet.inference.backends.probe import probe_export
 from reconet.system.readable import counted
+from reconet.system.reading import WEIGHTS_BYTES, open_file, read_file
 
 BACKENDS: dict[str, OpenFile] = {
     ".onnx": onnx_backend.open_onnx,
@@ -70,6 +73,19 @@ class ExportedNetwork:
                 f"{self.source} takes images of at least {least} x {least} pixels, got "
                 f"{shape[3]} x {shape[2]}; the network that it was exported from takes any size."
             )
+
+
+def was_exported(path: Path) -> bool:
+    """Tell whether `reconet export` wrote a file. Nothing in it is run."""
+    if path.suffix == ".xml":  # it may have lost its .bin
+        return f"<{KEY}>".encode() in read_file(path, limit=WEIGHTS_BYTES)
+    if path.suffix == ".pt2":
+        with suppress(BadZipFile), open_file(path, limit=WEIGHTS_BYTES) as file:
+            return any(name.endswith(f"/{pt2_backend.TEXTS}") for name in ZipFile(file).namelist())
+        return False
+    with suppress(ReconetError):
+        return "recipe" in BACKENDS[path.suffix](path, ()).texts
+    return False
 
 
 def open_exported(

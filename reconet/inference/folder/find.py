@@ -1,7 +1,8 @@
 """Find the images that files, folders, globs and lists name.
 
 A folder means the images in it and below it, without hidden ones. Links are followed, but no
-folder is entered twice, so a loop ends. Files that a former run wrote are not predicted: each
+folder is entered twice, so a loop ends. Links that lead nowhere and folders that cannot be listed
+stop nothing: they fail later, by their names. Files that a former run wrote are not predicted: each
 folder with a record is asked for them. Only lists and records are opened here.
 """
 
@@ -17,7 +18,7 @@ from reconet.data.images.read import optional_formats
 from reconet.data.layout import IMAGES
 from reconet.errors import DataError
 from reconet.inference.folder.record import RECORD, recorded_outputs
-from reconet.system.reading import read_file
+from reconet.system.reading import is_folder_entry, read_file
 
 SUFFIXES = (*IMAGES, ".gif", ".jfif", ".jpe", ".ppm", ".pgm", ".pnm", *optional_formats())
 
@@ -49,8 +50,9 @@ def _find(argument: str, untried: Counter[str]) -> tuple[list[Path], list[str]]:
         return listed, [str(path.parent) for path in listed]
     path = Path(os.path.abspath(argument))
     if path.is_dir():
-        files = list(walk(path))
-        images = [file for file in files if file.suffix.lower() in SUFFIXES]
+        unlisted: list[Path] = []
+        files = list(walk(path, unlisted))
+        images = [file for file in files if file.suffix.lower() in SUFFIXES] + unlisted
         if not images:
             raise DataError(f"no images ({', '.join(SUFFIXES)}) in {path}.")
         others = [file for file in files if file.suffix.lower() not in SUFFIXES]
@@ -66,30 +68,46 @@ def _find(argument: str, untried: Counter[str]) -> tuple[list[Path], list[str]]:
     raise DataError(f"no such file or folder: {argument}.")
 
 
-def walk(folder: Path, entered: set[str] | None = None) -> Iterator[Path]:
-    """Yield the files in a folder and below, in the order of their names, but none of ours."""
-    entered = set() if entered is None else entered
-    real = os.path.realpath(folder)
-    if real in entered:
-        return
-    entered.add(real)
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError as error:
-        raise DataError(f"cannot list {folder}: {error.strerror}.") from error
-    written = recorded_outputs(folder)
-    for entry in entries:
-        if entry.name.startswith("."):
+def walk(folder: Path, unlisted: list[Path]) -> Iterator[Path]:
+    """Yield the files in a folder and below, in the order of their names, but none of ours.
+
+    Folders below that cannot be listed are added to `unlisted`.
+    """
+    entered: set[tuple[int, int]] = set()
+    written: set[Path] = set()
+    todo = [(folder, True)]
+    while todo:
+        path, is_folder = todo.pop()
+        if not is_folder:
+            if path not in written:
+                yield path
             continue
-        path = folder / entry.name
-        if entry.is_dir():
-            yield from (below for below in walk(path, entered) if below not in written)
-        elif entry.is_file() and path not in written and entry.name != RECORD:
-            yield path
+        try:
+            status = os.stat(path)
+            entries = sorted(os.scandir(path), key=lambda entry: entry.name, reverse=True)
+        except OSError as error:
+            if path == folder:
+                raise DataError(f"cannot list {folder}: {error.strerror}.") from error
+            unlisted.append(path)
+            continue
+        if (status.st_dev, status.st_ino) in entered:
+            continue
+        entered.add((status.st_dev, status.st_ino))
+        written |= recorded_outputs(path)
+        for entry in entries:
+            below = is_folder_entry(entry)
+            is_file = entry.is_file(follow_symlinks=False) or entry.is_symlink()
+            if (below or is_file) and entry.name != RECORD and not entry.name.startswith("."):
+                todo.append((path / entry.name, below))
 
 
 def _match(pattern: str) -> list[Path]:
-    paths = [Path(os.path.abspath(name)) for name in glob(pattern, recursive=True)]
+    try:
+        paths = [Path(os.path.abspath(name)) for name in glob(pattern, recursive=True)]
+    except RecursionError as error:
+        raise DataError(
+            f"the folders of {pattern!r} nest too deeply for a pattern; name the folder itself."
+        ) from error
     images = sorted(path for path in paths if path.suffix.lower() in SUFFIXES and path.is_file())
     written: set[Path] = set()
     for folder in {parent for path in images for parent in path.parents}:

@@ -23,6 +23,7 @@ from reconet.inference.folder.record import (
     write_record,
 )
 from reconet.inference.predictor import Predictor
+from reconet.inference.protocol import Protocol
 from reconet.system.distributed import Processes
 from reconet.system.files import remove_temporary_files
 from reconet.system.readable import counted
@@ -97,10 +98,14 @@ def make_folder_plan(
 
 
 def _hash_settings(source: Path, predictor: Predictor) -> str:
-    """Hash how images are shown, and how the network runs if its labels are not those of fp32."""
+    """Hash how images are shown, and how the network runs if its labels are not those of fp32.
+
+    --memory is left out: it belongs to the machine, which may have more or less of it now.
+    """
     how = predictor.network.how
     is_plain = is_export(source) or how.startswith("torch fp32")
-    settings = str(predictor.protocol) if is_plain else f"{predictor.protocol}; {how}"
+    protocol = replace(predictor.protocol, budget_bytes=Protocol.budget_bytes)
+    settings = str(protocol) if is_plain else f"{protocol}; {how}"
     return blake2b(settings.encode(), digest_size=4).hexdigest()
 
 

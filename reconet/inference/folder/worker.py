@@ -1,6 +1,7 @@
 """Predict the images of one process: read them, run the network, write their files."""
 
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -67,8 +68,12 @@ class FolderWorker:
             yield from self._predict_group(group)
 
     def _read(self, path: Path, stem: str) -> ReadImage:
-        if not path.is_file():  # reading a pipe would block
-            reason = "it is no ordinary file" if os.path.lexists(path) else "no such file"
+        try:
+            mode = os.stat(path).st_mode
+        except OSError as error:
+            raise DataError(f"cannot read {path}: {(error.strerror or '').lower()}.") from error
+        if not stat.S_ISREG(mode):  # reading a pipe would block
+            reason = "the folder cannot be listed" if stat.S_ISDIR(mode) else "it is no file"
             raise DataError(f"cannot read {path}: {reason}.")
         size, mtime_ns = size_and_time(path)
         image_hwc, frames = read_upright(path)

@@ -327,6 +327,7 @@ def test_a_brush_of_another_image_or_cut_off_is_named(tmp_path: Path) -> None:
 def test_a_folder_of_links_in_a_circle_is_walked_once(tmp_path: Path) -> None:
     write(tmp_path, "labelme")
     (tmp_path / "train" / "again").symlink_to(tmp_path)
+    (tmp_path / "train" / "itself").symlink_to("itself")
     assert len(read_folder(tmp_path).data.images) == 2
 
 

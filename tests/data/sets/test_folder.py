@@ -1,5 +1,7 @@
 """Your own images: everything that people do to them."""
 
+import os
+import subprocess
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -147,6 +149,21 @@ def test_where_no_image_has_a_mask_the_error_says_what_names_were_expected(tmp_p
     with pytest.raises(DataError, match=r"none of 2 .* expected a, found a_gt. Try .*suffix=_gt"):
         opened(tmp_path)
     assert len(opened(tmp_path, mask_suffix="_gt")) == 1
+
+
+def test_folders_deeper_than_python_recurses_are_one_line(tmp_path: Path) -> None:
+    write_flat(tmp_path, ["a", "b", "c"])
+    here = os.getcwd()
+    try:
+        os.chdir(tmp_path / "images")
+        for _ in range(1100):
+            os.mkdir("d")
+            os.chdir("d")
+    finally:
+        os.chdir(here)
+    with pytest.raises(DataError, match="nest too deeply"):
+        opened(tmp_path)
+    subprocess.run(["rm", "-r", str(tmp_path / "images")], check=True)
 
 
 def test_what_does_not_pair_is_named(tmp_path: Path) -> None:

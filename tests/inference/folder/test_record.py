@@ -88,6 +88,16 @@ def test_another_network_or_other_settings_need_overwrite(
     assert ask_predict(capsys, moved, *arguments)[1]["skipped"] == 1, "the same network elsewhere"
 
 
+def test_a_run_resumes_with_more_or_less_memory(
+    capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
+) -> None:
+    save_image(tmp_path / "in" / "a.png")
+    arguments = (run, tmp_path / "in", "--out", tmp_path / "out", "--json", "--mode=whole")
+    for memory, done in (("2GiB", 1), ("1GiB", 0), ("3GiB", 0)):
+        result = ask_predict(capsys, *arguments, f"--memory={memory}")[1]
+        assert (result["done"], result["skipped"]) == (done, 1 - done)
+
+
 def test_records_of_images_survive_a_move_of_both_folders(
     capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
 ) -> None:
