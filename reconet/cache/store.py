@@ -30,7 +30,8 @@ from reconet.system.files import write_text
 from reconet.system.progress import SILENT, Progress
 from reconet.system.reading import read_file
 
-FORMAT = 1
+FORMAT = 2
+LABEL = "label"  # the part that holds labels
 ABOUT, SHAPES, CHECKSUMS = "store.json", "shapes.bin", "checksums.bin"
 Arrays = Mapping[str, NDArray[Any]]
 
