@@ -51,6 +51,8 @@ def open_features(
     store, for people.
     """
     store = find_store(source, model, parts, facts, precision)
+    if processes.run_on_first(lambda: _is_finished_for_ever(store, progress)):
+        return store
     identities = [source.identity(index) for index in range(len(source))]
     with processes.first_holds(lambda: lock_store(store, progress)):
         described = {**(about or {}), **facts, **_unusual(precision)}
@@ -89,6 +91,13 @@ def find_store(
     family = digest_of({"format": FORMAT, "parts": shapes, **network, **facts})
     identities = [source.identity(index) for index in range(len(source))]
     return Store(cache_root() / FEATURES / family / digest_of(identities), len(source), dict(parts))
+
+
+def _is_finished_for_ever(store: Store, progress: Progress) -> bool:
+    """Return whether a store is complete and whole, on a disk that can only be read."""
+    if store.is_writable or not store.has_all_files():
+        return False
+    return not (store.missing() or store.damaged(progress))
 
 
 def _unusual(precision: Precision) -> dict[str, object]:

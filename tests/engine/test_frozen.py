@@ -4,7 +4,9 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import time
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
@@ -257,6 +259,34 @@ def test_damaged_files_are_found_and_computed_anew(tmp_path: Path, kind: str, fi
         path.write_bytes(data if kind == "flip" else data[: len(data) // 2])
     after = trained(tmp_path / "after")
     assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+@pytest.fixture
+def read_only() -> Iterator[Callable[[Path], None]]:
+    """Give what makes a folder read-only, for root too."""
+    places: list[Path] = []
+
+    def protect(place: Path) -> None:
+        for options in (["--bind", str(place)], ["-o", "remount,ro,bind"]):
+            done = subprocess.run(["mount", *options, str(place)], capture_output=True, check=False)
+            if done.returncode:
+                pytest.skip("only root can mount a read-only folder, and not in every container")
+            places.append(place)
+
+    yield protect
+    for place in set(places):
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_a_complete_cache_is_enough_on_a_disk_that_can_only_be_read(
+    tmp_path: Path, read_only: Callable[[Path], None]
+) -> None:
+    before = trained(tmp_path / "before")
+    read_only(tmp_path / "cache")
+    after = trained(tmp_path / "after")
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    with pytest.raises(OutputError, match="Read-only file system"):
+        trained(tmp_path / "other", "data.view_seed=1", "model.project=null")
 
 
 class Disk(NamedTuple):
