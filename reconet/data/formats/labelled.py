@@ -139,10 +139,11 @@ def drawn_data(
     )
 
 
-def digest_of(images: Sequence[LabelledImage]) -> str:
-    """Hash all that the masks of these images depend on."""
-    hasher = blake2b(str(VERSION).encode(), digest_size=10)
-    for one in images:
+def digest_of(own: OwnData) -> str:
+    """Hash all that the masks and lists of a folder depend on: where it is, too."""
+    facts = [VERSION, own.folder.absolute(), own.options]
+    hasher = blake2b(json.dumps(facts, default=str).encode(), digest_size=10)
+    for one in own.images:
         hasher.update(json.dumps(_plain(one), default=str).encode())
     return hasher.hexdigest()
 
