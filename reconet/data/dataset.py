@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from reconet.data.images.read import read_image, read_upright
 from reconet.errors import DataError
 from reconet.system.reading import read_file
-from reconet.types import IGNORE, Image, Label, Palette
+from reconet.types import IGNORE, MAX_CLASSES, Image, Label, Palette
 
 
 class Sample(NamedTuple):
@@ -50,6 +50,13 @@ class DatasetInfo:
     licence: str = ""
     source: str = ""  # where to get it
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.classes) > MAX_CLASSES:
+            raise DataError(
+                f"{self.name} has {len(self.classes)} classes, and labels of 8 bits tell at most "
+                f"{MAX_CLASSES}. Join rare classes, or leave them out."
+            )
 
 
 class Dataset(Protocol):

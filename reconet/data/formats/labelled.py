@@ -11,12 +11,11 @@ from typing import Any, NamedTuple, TypeVar
 from reconet.data.formats.draw import Drawing, Part, Polygons, SegmentFile
 from reconet.data.formats.tree import Tree, such_as
 from reconet.data.images.read import MAX_PIXELS
-from reconet.data.labels import MAX_CLASSES
 from reconet.data.sets.folder_classes import VOID_NAMES
 from reconet.errors import DataError
 from reconet.system.progress import Progress
 from reconet.system.readable import counted
-from reconet.types import IGNORE
+from reconet.types import IGNORE, MAX_CLASSES
 
 BACKGROUND = "background"
 BACKGROUND_NAMES = (BACKGROUND, "_background_", "__background__", "bg")
