@@ -49,6 +49,7 @@ def test_the_package_offers_create_model_without_importing_torch_first() -> None
         ({"rnk": 3}, r"unknown option of context 'reconet': 'rnk'\. Did you mean 'rank'"),
         ({"rank": 0}, r"option reconet\.rank: input should be greater than 0, got 0"),
         ({"rank": "many"}, r"option reconet\.rank: .*got 'many'"),
+        ({"rank": True}, r"option reconet\.rank: takes a number, got True"),
         ({"dropout": 2.0}, r"option reconet\.dropout: .*less than or equal to 1"),
         ({"num_classes": 0}, "num_classes must be from 1 to 254"),
         ({"num_classes": 255}, "num_classes must be from 1 to 254, as labels have 8 bits; got 255"),

@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from math import isfinite
 from pathlib import Path
+from sys import float_info
 from typing import Any, NamedTuple, TypeVar
 
 from reconet.data.formats.draw import Drawing, Part, Polygons, SegmentFile
@@ -182,7 +182,7 @@ def check_ring(values: object, where: str) -> list[float]:
     if not isinstance(values, list | tuple) or len(values) % 2:
         raise DataError(f"{where}: a polygon is a list x, y, x, y, ... of numbers.")
     for value in values:
-        if type(value) not in (int, float) or not isfinite(value):
+        if type(value) not in (int, float) or not abs(value) <= float_info.max:
             raise DataError(f"{where}: {str(value)[:40]!r} is no coordinate.")
     return [float(value) for value in values]
 
