@@ -91,6 +91,17 @@ def test_the_score_from_features_is_the_score_from_images(tmp_path: Path) -> Non
     assert network.info.score["miou"] == pytest.approx(from_images, abs=2e-3)
 
 
+def test_features_of_images_too_large_to_be_seen_at_once_are_scored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Check it with a bound of fewer pixels than these images have, in place of 8.4 megapixels."""
+    trained(tmp_path / "usual", "data.base_size=160")
+    monkeypatch.setattr("reconet.inference.protocol.BYTES_PER_PIXEL", 2**17)
+    trained(tmp_path / "large", "data.base_size=160")
+    scores = [load_trained(tmp_path / name).info.score["miou"] for name in ("usual", "large")]
+    assert scores[0] == scores[1]
+
+
 def test_tensorboard_has_the_last_images_of_a_cached_training(tmp_path: Path) -> None:
     reader = import_module("tensorboard.backend.event_processing.event_accumulator")
     trained(tmp_path / "run")
