@@ -177,7 +177,7 @@ class FeatureRequest:
 
     def open(self, model: Segmenter, processes: Processes, progress: Progress) -> StoreGroup:
         """Return the stores, complete."""
-        stores = tuple(
+        stores = [
             open_features(
                 self.source,
                 model,
@@ -189,9 +189,10 @@ class FeatureRequest:
                 progress=progress,
             )
             for parts in self._parts_of_stores()
-        )
-        labels = self.labels.open(model, processes, progress).stores if self.labels else ()
-        return StoreGroup((*stores, *labels))
+        ]
+        if (request := self.labels) is not None:
+            stores += request.open(model, processes, progress).stores
+        return StoreGroup(tuple(stores))
 
     def _parts_of_stores(self) -> list[dict[str, Part]]:
         """Give earlier stages a store each: they are large, and most contexts read only c4."""

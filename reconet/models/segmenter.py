@@ -27,7 +27,7 @@ from reconet.models.layers import resize
 from reconet.models.weights import find_weights, load_backbone
 from reconet.models.whole import MODULES, PassOn, WholeBackbone
 from reconet.recipes.schema import Data, Model, Recipe, validation_message
-from reconet.recipes.values import is_truth_for_number
+from reconet.recipes.values import no_truth_for_number
 from reconet.types import MAX_CLASSES
 
 T = TypeVar("T", Data, Model)
@@ -297,9 +297,10 @@ def _checked_options(
         if option not in known:
             raise unknown(f"option of {owner}:", option, known)
         try:
-            checked[option] = TypeAdapter(hints[option]).validate_python(value)
+            read = TypeAdapter(hints[option]).validate_python
+            checked[option] = no_truth_for_number(value, read)
         except ValidationError as error:
             raise RecipeError(validation_message(error, f"option {name}.{option}")) from error
-        if is_truth_for_number(value, checked[option]):
-            raise RecipeError(f"option {name}.{option}: takes a number, got {value}.")
+        except ValueError as error:
+            raise RecipeError(f"option {name}.{option}: {error}, got {value}.") from error
     return checked

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 from reprlib import Repr
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -11,7 +11,6 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
-    ValidatorFunctionWrapHandler,
     field_validator,
     model_validator,
 )
@@ -32,7 +31,7 @@ from reconet.recipes.values import (
     Size,
     Weight,
     Zoom,
-    is_truth_for_number,
+    no_truth_for_number,
     rising,
 )
 
@@ -51,13 +50,7 @@ class Settings(BaseModel):
         str_max_length=LONGEST_TEXT,
     )
 
-    @field_validator("*", mode="wrap")
-    @classmethod
-    def _numbers_are_no_truths(cls, value: Any, read: ValidatorFunctionWrapHandler) -> Any:
-        checked = read(value)
-        if is_truth_for_number(value, checked):
-            raise ValueError("takes a number")
-        return checked
+    _no_truth_for_number = field_validator("*", mode="wrap")(no_truth_for_number)
 
 
 class Augment(Settings):

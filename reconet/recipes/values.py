@@ -4,6 +4,7 @@ Recipes also come from files of strangers. So everything that sizes what is buil
 """
 
 import math
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -28,9 +29,12 @@ def not_tiny(value: float) -> float:
     return value
 
 
-def is_truth_for_number(value: object, checked: object) -> bool:
-    """Return whether true or false was read as a number: pydantic takes them for 1 and 0."""
-    return _holds_truth(value) and not _holds_truth(checked)
+def no_truth_for_number(value: Any, read: Callable[[Any], Any]) -> Any:
+    """Refuse true and false where a number is read: pydantic takes them for 1 and 0."""
+    checked = read(value)
+    if _holds_truth(value) and not _holds_truth(checked):
+        raise ValueError("takes a number")
+    return checked
 
 
 def _holds_truth(value: object) -> bool:

@@ -1,12 +1,9 @@
 """A frozen backbone stays as it is, with and without a cache, in one process and in several."""
 
-import json
 import os
 import shutil
 import signal
-import subprocess
 import time
-from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +11,6 @@ from typing import NamedTuple
 import psutil
 import pytest
 import torch
-from PIL import Image
 from safetensors.torch import save_file
 
 from reconet.cache.store import count_written
@@ -24,7 +20,6 @@ from reconet.models.trained import load_trained
 from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
 from reconet.system.user_cache import ROOT_VARIABLE
-from tests.data.trees import OPTIONS, make_tree
 from tests.factories import ProgressRecorder, tiny_model, tiny_recipe
 from tests.launch import ENVIRONMENT, assert_same_run, command, kill_when, run, start, weights
 
@@ -89,17 +84,6 @@ def test_the_score_from_features_is_the_score_from_images(tmp_path: Path) -> Non
             "train.steps=1", "optim.lr=1e-12")  # fmt: skip
     from_images = load_trained(tmp_path / "images").info.score["miou"]
     assert network.info.score["miou"] == pytest.approx(from_images, abs=2e-3)
-
-
-def test_features_of_images_too_large_to_be_seen_at_once_are_scored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Check it with a bound of fewer pixels than these images have, in place of 8.4 megapixels."""
-    trained(tmp_path / "usual", "data.base_size=160")
-    monkeypatch.setattr("reconet.inference.protocol.BYTES_PER_PIXEL", 2**17)
-    trained(tmp_path / "large", "data.base_size=160")
-    scores = [load_trained(tmp_path / name).info.score["miou"] for name in ("usual", "large")]
-    assert scores[0] == scores[1]
 
 
 def test_tensorboard_has_the_last_images_of_a_cached_training(tmp_path: Path) -> None:
@@ -216,35 +200,6 @@ def test_a_second_training_computes_no_features(tmp_path: Path) -> None:
     assert not [line for line in progress.lines if "features of" in line]
 
 
-def test_corrected_masks_are_learned_from_and_no_feature_is_computed_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Check it with masks whose files keep their sizes, as most corrected PNGs do."""
-    make_tree("folder", tmp_path / "data")
-    masks = list((tmp_path / "data/masks").rglob("*.png"))
-    options = json.dumps(OPTIONS["folder"])
-    data = ("data.name=folder", f"data.root={tmp_path / 'data'}", f"data.options={options}")
-    recipe = apply_overrides(tiny_recipe(), [*FROZEN[:4], *FROZEN[6:], *data, "train.batch=1"])
-
-    def trained(name: str, label: int) -> tuple[dict[str, torch.Tensor], list[str]]:
-        for path in masks:
-            with Image.open(path) as mask:
-                size = mask.size
-            Image.new("L", size, label).save(path, compress_level=0)
-        progress = ProgressRecorder()
-        run_training(recipe, tmp_path / name, device="cpu", progress=progress)
-        built = [line for line in progress.lines if " go to " in line]
-        return weights(tmp_path / name), built
-
-    before, _ = trained("before", 0)
-    after, built = trained("after", 1)
-    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path / "other cache"))
-    expected, _ = trained("expected", 1)
-    assert all(torch.equal(after[name], expected[name]) for name in expected)
-    assert not all(torch.equal(after[name], before[name]) for name in expected)
-    assert len(built) == 1  # the labels
-
-
 def test_the_projection_of_another_split_can_be_taken() -> None:
     def projection(*settings: str) -> torch.Tensor:
         model = plan_features(frozen_recipe("data.options.val=8", *settings), device="cpu").model
@@ -270,34 +225,6 @@ def test_damaged_files_are_found_and_computed_anew(tmp_path: Path, kind: str, fi
         path.write_bytes(data if kind == "flip" else data[: len(data) // 2])
     after = trained(tmp_path / "after")
     assert all(torch.equal(before[name], after[name]) for name in before)
-
-
-@pytest.fixture
-def read_only() -> Iterator[Callable[[Path], None]]:
-    """Give what makes a folder read-only, for root too."""
-    places: list[Path] = []
-
-    def protect(place: Path) -> None:
-        for options in (["--bind", str(place)], ["-o", "remount,ro,bind"]):
-            done = subprocess.run(["mount", *options, str(place)], capture_output=True, check=False)
-            if done.returncode:
-                pytest.skip("only root can mount a read-only folder, and not in every container")
-            places.append(place)
-
-    yield protect
-    for place in set(places):
-        subprocess.run(["umount", "-l", str(place)], check=True)
-
-
-def test_a_complete_cache_is_enough_on_a_disk_that_can_only_be_read(
-    tmp_path: Path, read_only: Callable[[Path], None]
-) -> None:
-    before = trained(tmp_path / "before")
-    read_only(tmp_path / "cache")
-    after = trained(tmp_path / "after")
-    assert all(torch.equal(before[name], after[name]) for name in before)
-    with pytest.raises(OutputError, match="Read-only file system"):
-        trained(tmp_path / "other", "data.view_seed=1", "model.project=null")
 
 
 class Disk(NamedTuple):
