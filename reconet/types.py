@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 IGNORE = 255  # the label of void pixels; not -1: masks are 8-bit images and can hold 255
+MAX_CLASSES = 254  # what is left of 8 bits beside void and the mark of illegal numbers
 
 MEAN_COLOUR = (124, 116, 104)  # ImageNet's mean in RGB: padding that networks see as about zero
 

@@ -19,11 +19,12 @@ from reconet.cache.confusion import count_feature_confusion
 from reconet.cache.manage import clear_cache, list_cache
 from reconet.cache.projection import fit_projection
 from reconet.cache.room import check_room, free_bytes
-from reconet.cache.store import Part, Store, StoreGroup
+from reconet.cache.store import LABEL, Part, Store, StoreGroup
 from reconet.cache.views import TrainingViews, WholeImages
 from reconet.system.user_cache import cache_root
 
 __all__ = [
+    "LABEL",
     "FeatureBatch",
     "Part",
     "Store",

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reconet.cache.store import Store
+from reconet.cache.store import LABEL, Store
 from reconet.cache.views import TrainingViews, WholeImages
 from reconet.data.order import random_stream
 from reconet.data.parallel import map_in_processes
@@ -44,10 +44,12 @@ class EntryWriter:
 
     def __call__(self, index: int) -> int:
         image_bchw, label_hw = self.source[index]
-        with one_thread(), autocast(self.model.mean_c11.device, self.precision):
-            features = compute(self.model, image_bchw, self.store.parts)
-        parts = {"label": label_hw} | features._asdict()
-        arrays = {name: np.asarray(parts[name]) for name in self.store.parts}
+        arrays = {LABEL: label_hw}
+        stages = self.store.parts.keys() - {LABEL}
+        if stages:
+            with one_thread(), autocast(self.model.mean_c11.device, self.precision):
+                features = compute(self.model, image_bchw, stages)._asdict()
+            arrays |= {name: features[name].numpy() for name in stages}
         self.store.write(index, arrays)
         return index
 
@@ -58,7 +60,7 @@ def compute(model: Segmenter, image_bchw: Tensor, names: Iterable[str]) -> Featu
 
     Returns its features without the batch axis.
     """
-    stages = max(Features._fields.index(name) + 1 for name in names if name in Features._fields)
+    stages = max(Features._fields.index(name) + 1 for name in names)
     weight = next(model.backbone.parameters())
     image_bchw = image_bchw.to(weight.device).contiguous(memory_format=torch.channels_last)
     features = model.trunk(image_bchw, stages=stages)

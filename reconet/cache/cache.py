@@ -2,8 +2,9 @@
 
 The cache is a folder of stores. The name of a store is a digest of all that its features depend
 on: the weights and layers of backbone and projection, the stages, the augmentation or the size of
-whole images, and the images themselves. So trainings and studies that agree in these share one
-store, and a change of any of them finds another.
+whole images, and the content of the images. So trainings and studies that agree in these share one
+store, and a change of any of them finds another. The labels of augmented views have stores of their
+own, which depend on the content of the masks and not on the network.
 
 Stores that differ only in their images stand in one folder. A new one takes the entries that it
 shares with the others from them, such as the images that two splits have in common.
@@ -17,7 +18,7 @@ from pathlib import Path
 from reconet.cache.build import Source, fill, worker_count
 from reconet.cache.key import digest_of, facts_of_trunk
 from reconet.cache.lock import lock_store, mark_in_use
-from reconet.cache.store import FORMAT, Part, Store
+from reconet.cache.store import FORMAT, LABEL, Part, Store
 from reconet.errors import DataError, OutputError
 from reconet.models.segmenter import Segmenter
 from reconet.system.distributed import Processes
@@ -50,6 +51,8 @@ def open_features(
     store, for people.
     """
     store = find_store(source, model, parts, facts, precision)
+    if processes.run_on_first(lambda: _is_finished_for_ever(store, progress)):
+        return store
     identities = [source.identity(index) for index in range(len(source))]
     with processes.first_holds(lambda: lock_store(store, progress)):
         described = {**(about or {}), **facts, **_unusual(precision)}
@@ -82,11 +85,19 @@ def find_store(
 ) -> Store:
     """Return the store of the features of `source`. It may be incomplete, or not exist yet."""
     shapes = {name: [part.dtype, *part.shape] for name, part in parts.items()}
-    trunk = facts_of_trunk(model, project="c4" in parts)
-    network = {"trunk": trunk, "precision": precision}
+    network: dict[str, object] = {}
+    if parts.keys() - {LABEL}:
+        network = {"trunk": facts_of_trunk(model, project="c4" in parts), "precision": precision}
     family = digest_of({"format": FORMAT, "parts": shapes, **network, **facts})
     identities = [source.identity(index) for index in range(len(source))]
     return Store(cache_root() / FEATURES / family / digest_of(identities), len(source), dict(parts))
+
+
+def _is_finished_for_ever(store: Store, progress: Progress) -> bool:
+    """Return whether a store is complete and whole, on a disk that can only be read."""
+    if store.is_writable or not store.has_all_files():
+        return False
+    return not (store.missing() or store.damaged(progress))
 
 
 def _unusual(precision: Precision) -> dict[str, object]:

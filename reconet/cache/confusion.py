@@ -47,6 +47,7 @@ def count_feature_confusion(
                 blank_hwc,
                 protocol,
                 model.num_classes,
+                whole=True,  # the features are of whole images, however large
             )
             count_kk += confusion_matrix(label_hw, predicted_hw, model.num_classes)
             progress.advance()

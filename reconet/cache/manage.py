@@ -46,7 +46,7 @@ class Item:
     """A store of features, a projection, masks, or the fastest way to run a network."""
 
     name: str
-    kind: str  # views, whole images, projection, masks, fast, or unreadable
+    kind: str  # views, labels, whole images, projection, masks, fast, or unreadable
     path: Path
     done: int  # entries that are written
     total: int

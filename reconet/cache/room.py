@@ -11,7 +11,7 @@ from reconet.errors import OutputError
 from reconet.system.files import readable_bytes
 from reconet.system.user_cache import cache_root
 
-SPARE_BYTES = 2**28  # that stay free on the disk
+SPARE_BYTES = 2**28  # that stay free on the disk, or a quarter of the need if that is less
 
 
 def free_bytes() -> int:
@@ -25,7 +25,8 @@ def check_room(stores: Iterable[Store]) -> None:
     """Raise an error if the disk has no room for the entries that these stores lack together."""
     needs = {store.directory: store.missing_bytes() for store in stores}
     need, free = sum(needs.values()), free_bytes()
-    if need and need + SPARE_BYTES > free:
+    need += min(SPARE_BYTES, need // 4)
+    if need > free:
         raise OutputError(
             f"the features need {readable_bytes(need)} and {cache_root()} has "
             f"{readable_bytes(free)} free; set RECONET_CACHE to another disk, or run `reconet "

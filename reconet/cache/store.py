@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,8 @@ from reconet.system.files import write_text
 from reconet.system.progress import SILENT, Progress
 from reconet.system.reading import read_file
 
-FORMAT = 1
+FORMAT = 2
+LABEL = "label"  # the part that holds labels
 ABOUT, SHAPES, CHECKSUMS = "store.json", "shapes.bin", "checksums.bin"
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -60,6 +61,11 @@ class Store:
     def bytes(self) -> int:
         """Return the size of the whole store, as far as it is filled or not."""
         return self.count * sum(part.bytes for part in self.parts.values())
+
+    @property
+    def is_writable(self) -> bool:
+        """Return whether entries can be written. A disk may be read-only."""
+        return os.access(self.directory, os.W_OK)
 
     def create(self, about: Mapping[str, object]) -> None:
         """Make the files, or make them long again; what is written stays."""
@@ -143,20 +149,21 @@ class Store:
     @cached_property
     def _data(self) -> dict[str, NDArray[np.uint8]]:
         return {
-            name: np.memmap(
-                self.directory / f"{name}.bin", np.uint8, "r+", shape=(self.count, part.bytes)
-            )
+            name: self._map(f"{name}.bin", np.uint8, (self.count, part.bytes))
             for name, part in self.parts.items()
         }
 
     @cached_property
     def _shapes(self) -> NDArray[np.int32]:
-        shape = (self.count, len(self.parts), 4)
-        return np.memmap(self.directory / SHAPES, np.int32, "r+", shape=shape)
+        return self._map(SHAPES, np.int32, (self.count, len(self.parts), 4))
 
     @cached_property
     def _checksums(self) -> NDArray[np.uint32]:
-        return np.memmap(self.directory / CHECKSUMS, np.uint32, "r+", shape=(self.count,))
+        return self._map(CHECKSUMS, np.uint32, (self.count,))
+
+    def _map(self, name: str, dtype: type, shape: tuple[int, ...]) -> NDArray[Any]:
+        mode: Literal["r", "r+"] = "r+" if self.is_writable else "r"
+        return np.memmap(self.directory / name, dtype, mode, shape=shape)
 
     def __getstate__(self) -> dict[str, object]:
         """Send to another process what opens the files again, not the files."""

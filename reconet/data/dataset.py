@@ -6,6 +6,8 @@ Every dataset gives RGB uint8 images and uint8 labels 0..k-1. Pixels without a l
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -14,7 +16,8 @@ from numpy.typing import NDArray
 
 from reconet.data.images.read import read_image, read_upright
 from reconet.errors import DataError
-from reconet.types import IGNORE, Image, Label, Palette
+from reconet.system.reading import read_file
+from reconet.types import IGNORE, MAX_CLASSES, Image, Label, Palette
 
 
 class Sample(NamedTuple):
@@ -47,6 +50,13 @@ class DatasetInfo:
     licence: str = ""
     source: str = ""  # where to get it
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.classes) > MAX_CLASSES:
+            raise DataError(
+                f"{self.name} has {len(self.classes)} classes, and labels of 8 bits tell at most "
+                f"{MAX_CLASSES}. Join rare classes, or leave them out."
+            )
 
 
 class Dataset(Protocol):
@@ -103,16 +113,32 @@ def read_label(dataset: Dataset, index: int) -> Label:
     return dataset[index].label_hw
 
 
-def identify(dataset: Dataset, index: int) -> str:
-    """Tell a sample from others: by its name and the sizes of its files, or by its dataset."""
+def identify_image(dataset: Dataset, index: int) -> str:
+    """Tell an image from others by the content of its file, or by its dataset."""
     if not isinstance(dataset, FileDataset):
         return f"{dataset.name(index)} of {dataset!r}"
-    name, *files = dataset.pairs[index]
+    return _identify(dataset.pairs[index].image) + (" upright" if dataset.upright else "")
+
+
+def identify_label(dataset: Dataset, index: int) -> str:
+    """Tell the labels of a sample from others by the content of their file, or by its dataset."""
+    if not isinstance(dataset, FileDataset):
+        return f"{dataset.name(index)} of {dataset!r}"
+    path = dataset.pairs[index].mask
+    return "no labels" if path is None else _identify(path)
+
+
+def _identify(path: Path) -> str:
     try:
-        sizes = [str(path.stat().st_size) for path in files if path is not None]
+        status = path.stat()
+        return _digest_of(path, status.st_size, status.st_mtime_ns)
     except OSError as error:
-        raise DataError(f"cannot read {error.filename}: {error.strerror}.") from error
-    return " ".join([name, *sizes])
+        raise DataError(f"cannot read {path}: {error.strerror}.") from error
+
+
+@cache  # features are looked for several times before they are read
+def _digest_of(path: Path, size: int, changed: int) -> str:
+    return blake2b(read_file(path), digest_size=16).hexdigest()
 
 
 def has_labels(dataset: Dataset) -> bool:

@@ -19,7 +19,6 @@ from reconet.system.readable import counted
 from reconet.types import IGNORE, Label
 
 ILLEGAL = 254
-MAX_CLASSES = 254  # what is left of 8 bits beside IGNORE and ILLEGAL
 
 
 class IllegalLabelError(DataError):

@@ -5,10 +5,11 @@ and read from the cache (reconet/cache).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol as Interface
 
 from reconet.cache import (
+    LABEL,
     FeatureBatch,
     Part,
     Store,
@@ -29,7 +30,7 @@ from reconet.engine.stop import StopSwitch
 from reconet.evaluation.confusion import Confusion, count_model_confusion
 from reconet.inference.protocol import Protocol
 from reconet.models.segmenter import Segmenter
-from reconet.recipes.schema import Recipe
+from reconet.recipes.schema import Model, Recipe
 from reconet.system.distributed import Processes
 from reconet.system.precision import Precision
 from reconet.system.progress import Progress
@@ -157,20 +158,22 @@ def open_inputs(
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureRequest:
-    """The features of one split that a training asks the cache for."""
+    """The features of one split that a training asks the cache for, and labels of its views."""
 
     source: TrainingViews | WholeImages
     parts: dict[str, Part]
     facts: dict[str, object]  # that name the store, beside the network and the images
     about: dict[str, object]  # that only describe it, for people
     precision: Precision  # that the backbone computes in
+    labels: "FeatureRequest | None" = None
 
     def find(self, model: Segmenter) -> tuple[Store, ...]:
         """Return the stores of these features, which may not exist yet."""
-        return tuple(
+        stores = (
             find_store(self.source, model, parts, self.facts, self.precision)
             for parts in self._parts_of_stores()
         )
+        return (*stores, *(self.labels.find(model) if self.labels else ()))
 
     def open(self, model: Segmenter, processes: Processes, progress: Progress) -> StoreGroup:
         """Return the stores, complete."""
@@ -187,6 +190,8 @@ class FeatureRequest:
             )
             for parts in self._parts_of_stores()
         ]
+        if (request := self.labels) is not None:
+            stores += request.open(model, processes, progress).stores
         return StoreGroup(tuple(stores))
 
     def _parts_of_stores(self) -> list[dict[str, Part]]:
@@ -201,19 +206,24 @@ def training_request(
 ) -> FeatureRequest:
     """Return the features that a network learns from."""
     views = training_views(recipe, augmentation, train_set)
-    label = {"label": Part(dtype="uint8", shape=recipe.data.crop)}
+    facts: dict[str, object] = {"augmentation": augmentation.key(), "seed": views.seed}
+    about = describe_features(recipe, train_set, model.output_stride) | {"views": views.views}
+    # The dataset and its options say what the numbers in masks mean.
+    means = {"dataset": recipe.data.name, "options": recipe.data.options}
+    labels = FeatureRequest(
+        source=replace(views, labels=True),
+        parts={LABEL: Part(dtype="uint8", shape=recipe.data.crop)},
+        facts={"kind": "labels", **facts, **means},
+        about={key: value for key, value in about.items() if key not in Model.model_fields},
+        precision="fp32",
+    )
     return FeatureRequest(
         source=views,
-        parts=feature_parts(model, recipe.data.crop) | label,
-        facts={
-            "kind": "views",
-            "dataset": recipe.data.name,
-            "augmentation": augmentation.key(),
-            "seed": views.seed,
-            **_option_facts(recipe),
-        },
-        about=describe_features(recipe, train_set, model.output_stride) | {"views": views.views},
+        parts=feature_parts(model, recipe.data.crop),
+        facts={"kind": "views", **facts},
+        about=about,
         precision=recipe.train.precision,
+        labels=labels,
     )
 
 
@@ -223,26 +233,17 @@ def validation_request(recipe: Recipe, model: Segmenter, val_set: Dataset) -> Fe
     return FeatureRequest(
         source=WholeImages(dataset=val_set, base_size=side),
         parts=feature_parts(model, (side, side), training=False),
-        facts={
-            "kind": "whole images",
-            "dataset": recipe.data.name,
-            "base_size": side,
-            **_option_facts(recipe),
-        },
+        facts={"kind": "whole images", "base_size": side},
         about=describe_features(recipe, val_set, model.output_stride),
         precision=recipe.train.precision,
     )
-
-
-def _option_facts(recipe: Recipe) -> dict[str, object]:
-    """Return options of the dataset: some change what its files mean, or how they are read."""
-    return {"options": recipe.data.options} if recipe.data.options else {}
 
 
 def describe_features(recipe: Recipe, dataset: Dataset, stride: int) -> dict[str, object]:
     """Describe images and network for people who list the cache."""
     data, model = recipe.data, recipe.model
     return {
+        "dataset": data.name,
         "split": dataset.split,
         "root": None if data.root is None else str(data.root.absolute()),
         "images": len(dataset),

@@ -47,8 +47,7 @@ def fit_trunk(
         drawn,
         recipe.data.view_seed,
         processes,
-        about={"dataset": recipe.data.name}
-        | describe_features(recipe, train_set, model.output_stride),
+        about=describe_features(recipe, train_set, model.output_stride),
         progress=progress,
     )
 

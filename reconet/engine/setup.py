@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from reconet.data.dataset import Dataset, has_labels
+from reconet.data.dataset import Dataset, has_labels, read_label
 from reconet.data.order import steps_per_epoch
 from reconet.data.transforms import Augmentation
 from reconet.engine.init_from import start_from
@@ -19,6 +19,7 @@ from reconet.models.weights import find_weights
 from reconet.recipes.schema import Loss, Recipe
 from reconet.system.distributed import Processes
 from reconet.system.hardware import make_bf16_safe, set_deterministic
+from reconet.types import IGNORE
 
 
 def total_steps(recipe: Recipe, images: int) -> int:
@@ -72,9 +73,20 @@ def check_start(recipe: Recipe, processes: Processes, *, resume: bool) -> None:
 
 
 def check_labels(*splits: Dataset) -> None:
+    """Refuse splits without a labelled pixel. Masks are read until one has some."""
     for split in splits:
+        name = f"{split.info.name} {split.split}"
         if not has_labels(split):
-            raise DataError(f"{split.info.name} {split.split} has no labels to learn or score by.")
+            raise DataError(f"{name} has no labels to learn or score by.")
+        if all(_is_void(split, index) for index in range(len(split))):
+            raise DataError(f"{name} has no labelled pixel to learn or score by: all is void.")
+
+
+def _is_void(dataset: Dataset, index: int) -> bool:
+    try:
+        return bool((read_label(dataset, index) == IGNORE).all())
+    except DataError:
+        return False  # training says what is wrong with it, or leaves it out
 
 
 def check_views(recipe: Recipe) -> None:

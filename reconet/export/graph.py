@@ -20,8 +20,6 @@ from reconet.models.layers import resize
 from reconet.models.segmenter import Segmenter
 from reconet.models.trained import TrainedNetwork
 
-MOST_CLASSES = 256  # labels have 8 bits
-
 
 class ExportedGraph(nn.Module):
     """image_bchw, RGB uint8 -> labels_bhw, uint8, and logits_bkij as coarse as the features."""
@@ -47,11 +45,6 @@ def smallest_side(output_stride: int) -> int:
 
 def trace(model: Segmenter) -> ExportedProgram:
     """Build the graph for any number of images of any size."""
-    if model.num_classes > MOST_CLASSES:
-        raise ExportError(
-            f"an export has labels of 8 bits: at most {MOST_CLASSES} classes, got "
-            f"{model.num_classes}."
-        )
     reason = model.backbone.not_exported
     if reason:
         raise ExportError(f"the backbone {model.backbone.name} cannot be exported: {reason}.")

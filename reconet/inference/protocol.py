@@ -136,11 +136,16 @@ def _zoom_of_one(size: tuple[int, int], protocol: Protocol) -> float:
     return min(protocol.base_size / min(size), MOST_ELONGATED * long)
 
 
-def window_grid(size: tuple[int, int], scale: float, protocol: Protocol) -> WindowGrid:
-    """Return the windows of an image of some size at one scale of a protocol."""
+def window_grid(
+    size: tuple[int, int], scale: float, protocol: Protocol, most_pixels: int | None = None
+) -> WindowGrid:
+    """Return the windows of an image of some size at one scale of a protocol.
+
+    Larger images than `most_pixels`, by default those of the protocol, are cut into windows.
+    """
     zoom = scale * _zoom_of_one(size, protocol)
     scaled = [max(1, round(zoom * length)) for length in size]
-    whole = protocol.mode == "whole" and math.prod(scaled) <= protocol.most_pixels
+    whole = protocol.mode == "whole" and math.prod(scaled) <= (most_pixels or protocol.most_pixels)
     crop = scaled if whole else protocol.crop
     stride = [max(1, 2 * side // 3) for side in crop]
     axes = (

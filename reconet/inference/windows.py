@@ -33,11 +33,21 @@ ROWS_AT_ONCE = 64  # when the best class is chosen: `max` returns indices of 8 b
 
 
 def predict_labels(
-    forward: Forward, image_hwc: Tensor, protocol: Protocol, num_classes: int
+    forward: Forward,
+    image_hwc: Tensor,
+    protocol: Protocol,
+    num_classes: int,
+    *,
+    whole: bool = False,
 ) -> Tensor:
-    """Return the most probable class of every pixel, label_hw in uint8."""
+    """Return the most probable class of every pixel, label_hw in uint8.
+
+    `whole` shows images at once that are too large for the budget.
+    """
     label_hw = image_hwc.new_empty(image_hwc.shape[:2], dtype=torch.uint8)
-    for rows, probability_hkw in probability_bands(forward, image_hwc, protocol, num_classes):
+    readers = _make_readers(forward, image_hwc, protocol, most_pixels=2**62) if whole else None
+    bands = probability_bands(forward, image_hwc, protocol, num_classes, readers)
+    for rows, probability_hkw in bands:
         label_hw[rows], _ = best_class(probability_hkw)
     return label_hw
 
@@ -115,9 +125,11 @@ def count_windows(size: tuple[int, int], protocol: Protocol) -> int:
     return sum(len(grid.corners()) for grid in grids) * (2 if protocol.flip else 1)
 
 
-def _make_readers(forward: Forward, image_hwc: Tensor, protocol: Protocol) -> "list[WindowReader]":
+def _make_readers(
+    forward: Forward, image_hwc: Tensor, protocol: Protocol, most_pixels: int | None = None
+) -> "list[WindowReader]":
     size = (image_hwc.shape[0], image_hwc.shape[1])
-    grids = [window_grid(size, scale, protocol) for scale in protocol.scales]
+    grids = [window_grid(size, scale, protocol, most_pixels) for scale in protocol.scales]
     return [WindowReader(forward, image_hwc, grid, protocol) for grid in grids]
 
 
@@ -127,8 +139,8 @@ def whole_image(image_hwc: Image, base_size: int) -> Tensor:
     An attention belongs to one forward pass, and at this size objects are as large as they were in
     training. An evaluation by windows would have one attention for each window instead.
     """
-    protocol = Protocol(mode="whole", base_size=base_size, budget_bytes=2**62)
-    rows, columns = window_grid((image_hwc.shape[0], image_hwc.shape[1]), 1.0, protocol)
+    protocol, size = Protocol(mode="whole", base_size=base_size), image_hwc.shape[:2]
+    rows, columns = window_grid((size[0], size[1]), 1.0, protocol, most_pixels=2**62)
     image_chw = torch.from_numpy(image_hwc).permute(2, 0, 1)
     size = (rows.scaled, columns.scaled)
     return scale_part(image_chw, size, (0, size[0]), (0, size[1]))[None]

@@ -16,7 +16,7 @@ from reconet.recipes.schema import Recipe
 from reconet.recipes.storage import dump_recipe, validate_recipe
 from reconet.system.readable import counted
 from reconet.system.reading import SETTINGS_BYTES
-from reconet.types import Palette
+from reconet.types import MAX_CLASSES, Palette
 
 FORMAT = "1"
 Byte = Annotated[int, Field(ge=0, le=255)]
@@ -74,7 +74,7 @@ class NetworkInfo:
 
 class _NetworkTexts(BaseModel):
     recipe: Json[dict[str, Any]]
-    classes: Json[Annotated[tuple[str, ...], Field(min_length=1, max_length=256)]]
+    classes: Json[Annotated[tuple[str, ...], Field(min_length=1, max_length=MAX_CLASSES)]]
     palette: Json[tuple[tuple[Byte, Byte, Byte], ...]]
     step: Annotated[int, Field(ge=0)]
     score: Json[dict[str, float]]

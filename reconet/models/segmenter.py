@@ -27,6 +27,8 @@ from reconet.models.layers import resize
 from reconet.models.weights import find_weights, load_backbone
 from reconet.models.whole import MODULES, PassOn, WholeBackbone
 from reconet.recipes.schema import Data, Model, Recipe, validation_message
+from reconet.recipes.values import no_truth_for_number
+from reconet.types import MAX_CLASSES
 
 T = TypeVar("T", Data, Model)
 
@@ -52,6 +54,7 @@ class Segmenter(nn.Module):
         std: tuple[float, ...] = STD,
     ) -> None:
         super().__init__()
+        _check_classes(num_classes)
         check_backbone(backbone)
         self.num_classes, self.frozen = num_classes, frozen
         self.backbone = backbone
@@ -206,8 +209,7 @@ def wrap_module(
 
 
 def _build(settings: Model, crop: tuple[int, int], num_classes: int) -> Segmenter:
-    if not isinstance(num_classes, int) or num_classes < 1:
-        raise RecipeError(f"num_classes must be at least 1, got {num_classes}.")
+    _check_classes(num_classes)
     options = check_model(settings)
     if settings.module is not None:
         model = wrap_module(MODULES[settings.module](num_classes, **options), num_classes)
@@ -216,6 +218,14 @@ def _build(settings: Model, crop: tuple[int, int], num_classes: int) -> Segmente
         model = _assemble(settings, crop, num_classes, options)
     model.built_from = settings, crop
     return model
+
+
+def _check_classes(num_classes: int) -> None:
+    if not isinstance(num_classes, int) or not 1 <= num_classes <= MAX_CLASSES:
+        raise RecipeError(
+            f"num_classes must be from 1 to {MAX_CLASSES}, as labels have 8 bits; got "
+            f"{num_classes}. Join rare classes, or leave them out."
+        )
 
 
 def _assemble(
@@ -287,7 +297,10 @@ def _checked_options(
         if option not in known:
             raise unknown(f"option of {owner}:", option, known)
         try:
-            checked[option] = TypeAdapter(hints[option]).validate_python(value)
+            read = TypeAdapter(hints[option]).validate_python
+            checked[option] = no_truth_for_number(value, read)
         except ValidationError as error:
             raise RecipeError(validation_message(error, f"option {name}.{option}")) from error
+        except ValueError as error:
+            raise RecipeError(f"option {name}.{option}: {error}, got {value}.") from error
     return checked

@@ -10,8 +10,8 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    PositiveFloat,
     ValidationError,
+    field_validator,
     model_validator,
 )
 
@@ -24,11 +24,14 @@ from reconet.recipes.values import (
     Count,
     Fraction,
     Options,
+    Positive,
+    Real,
     Seed,
     Side,
     Size,
     Weight,
     Zoom,
+    no_truth_for_number,
     rising,
 )
 
@@ -47,6 +50,8 @@ class Settings(BaseModel):
         str_max_length=LONGEST_TEXT,
     )
 
+    _no_truth_for_number = field_validator("*", mode="wrap")(no_truth_for_number)
+
 
 class Augment(Settings):
     """Random changes of training images beyond scale, crop and mirror; all are off by default."""
@@ -57,19 +62,19 @@ class Augment(Settings):
     """make contrasts larger or smaller by up to this share"""
     saturation: Fraction = 0.0
     """make colours stronger or weaker by up to this share"""
-    hue: Annotated[float, Field(ge=0, le=0.5)] = 0.0
+    hue: Annotated[Real, Field(ge=0, le=0.5)] = 0.0
     """turn colours by up to this share of the colour circle, both ways"""
-    blur: Annotated[float, Field(ge=0, le=20)] = 0.0
+    blur: Annotated[Real, Field(ge=0, le=20)] = 0.0
     """blur half of the images, with a sigma of up to this many pixels"""
     jpeg: Annotated[int, Field(ge=1, le=100, strict=True)] | None = None
     """give half of the images the noise of a JPEG, of this quality at the worst"""
-    rotation: Annotated[float, Field(ge=0, le=180)] = 0.0
+    rotation: Annotated[Real, Field(ge=0, le=180)] = 0.0
     """rotate images by up to this many degrees, both ways"""
     flip_vertical: bool = False
     """mirror half of the images top to bottom, for images that have no up"""
     turn: bool = False
     """turn images by 0, 90, 180 or 270 degrees, for images that have no up"""
-    erase: Annotated[float, Field(ge=0, le=0.5)] = 0.0
+    erase: Annotated[Real, Field(ge=0, le=0.5)] = 0.0
     """cover a rectangle of up to this share of the crop, in half of the images"""
 
 
@@ -131,7 +136,7 @@ class Model(Settings):
     """which convolution of a bottleneck has the stride: torchvision and timm, or Caffe and Keras"""
     output_stride: Literal[8, 16, 32] = 8
     """input pixels per feature of the last stage, for ResNet, MobileNetV2 and ConvNeXt"""
-    width: Annotated[float, Field(gt=0, le=16)] = 1.0
+    width: Zoom = 1.0
     """factor on the backbone's channels"""
     weights: str | None = None
     """weights of the backbone: "pretrained" or "imagenet" (its public ones), a timm id, a file"""
@@ -189,13 +194,13 @@ class Loss(Settings):
     """weight of the Lovasz-softmax loss: IoU of regions, every class of an image counts the same"""
     focal_gamma: Annotated[float, Field(ge=1, le=10)] = 2.0
     """exponent of the focal loss; larger ones count easy pixels less"""
-    aux_weight: Annotated[float, Field(ge=0)] = 0.2
+    aux_weight: Weight = 0.2
     """weight of the auxiliary classifier's loss"""
     stride: Annotated[int, Field(gt=0, le=64, strict=True)] = 1
     """learn from every n-th row and column of the labels, at 1/n of the logits' size"""
     ohem: Fraction | None = None
     """learn only from pixels whose true class has less than this probability"""
-    ohem_min_kept: Annotated[int, Field(ge=0)] = 10_000
+    ohem_min_kept: Annotated[int, Field(ge=0, le=10**9)] = 10_000
     """but learn from at least this many pixels of each image, the hardest ones"""
     class_weights: ClassWeights | None = None
     """one weight per class, or "balanced": large for classes that have few training pixels"""
@@ -206,23 +211,23 @@ class Optim(Settings):
 
     kind: Literal["sgd", "adamw"] = "sgd"
     """stochastic gradient descent (the paper), or AdamW, for ConvNeXt and transformers"""
-    lr: PositiveFloat = 0.01
+    lr: Positive = 0.01
     """base learning rate, decayed by (1 - step/steps)^power"""
     warmup: Annotated[int, Field(ge=0, le=10**9, strict=True)] = 0
     """steps in which the learning rate rises from almost zero to that decay"""
-    power: PositiveFloat = 0.9
+    power: Positive = 0.9
     """exponent of the decay"""
-    head_lr_factor: PositiveFloat = 10.0
+    head_lr_factor: Positive = 10.0
     """factor on the learning rate of all layers after the backbone"""
-    layer_decay: Annotated[float, Field(gt=0, le=1)] = 1.0
+    layer_decay: Annotated[Real, Field(gt=0, le=1)] = 1.0
     """factor on the learning rate of each layer of the backbone, from its last to its first"""
-    core_lr_factor: Annotated[float, Field(ge=0)] = 1.0
+    core_lr_factor: Weight = 1.0
     """further factor on the learning rate of the context's core; 0 freezes it"""
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    momentum: Annotated[Real, Field(ge=0, lt=1)] = 0.9
     """momentum of stochastic gradient descent; the first of the two betas of AdamW"""
-    weight_decay: Annotated[float, Field(ge=0)] = 1e-4
+    weight_decay: Weight = 1e-4
     """weight decay; AdamW has none on biases, norms, tokens and positions"""
-    clip: PositiveFloat | None = None
+    clip: Positive | None = None
     """largest norm of the gradient"""
 
 
@@ -245,7 +250,7 @@ class Train(Settings):
     """memory layout of the images and weights"""
     deterministic: bool = False
     """same bits on every run, at some cost in speed"""
-    ema: Annotated[float, Field(gt=0, lt=1)] | None = None
+    ema: Annotated[Real, Field(gt=0, lt=1)] | None = None
     """decay of a running mean of the weights; if set, the mean is evaluated and saved"""
     init_from: Path | None = None
     """start from the weights of another run, of a network of `reconet zoo`, or of another study"""

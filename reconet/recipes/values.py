@@ -4,6 +4,7 @@ Recipes also come from files of strangers. So everything that sizes what is buil
 """
 
 import math
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -12,20 +13,45 @@ from pydantic import (
     Discriminator,
     Field,
     JsonValue,
-    PositiveFloat,
     Tag,
 )
 
 LONGEST_TEXT = 4096  # as long as a path may be
 MOST_VALUES = 10_000  # in the options of a dataset or a context, over all lists and tables in them
 DEEPEST = 8  # lists within lists
-Fraction = Annotated[float, Field(ge=0, le=1)]
+SMALLEST = 1e-12  # far smaller numbers are 0 in the arithmetic of a network
+
+
+def not_tiny(value: float) -> float:
+    """Refuse numbers that count as 0 without being 0."""
+    if 0 < abs(value) < SMALLEST:
+        raise ValueError(f"a number other than 0 must be at least {SMALLEST:g}")
+    return value
+
+
+def no_truth_for_number(value: Any, read: Callable[[Any], Any]) -> Any:
+    """Refuse true and false where a number is read: pydantic takes them for 1 and 0."""
+    checked = read(value)
+    if _holds_truth(value) and not _holds_truth(checked):
+        raise ValueError("takes a number")
+    return checked
+
+
+def _holds_truth(value: object) -> bool:
+    if isinstance(value, list | tuple):
+        return any(map(_holds_truth, value))
+    return isinstance(value, bool)
+
+
+Real = Annotated[float, AfterValidator(not_tiny)]
+Fraction = Annotated[Real, Field(ge=0, le=1)]
+Positive = Annotated[Real, Field(gt=0, le=1e6)]
 # Strict, because `true` would otherwise count as 1. Bounded by what a machine can hold.
 Count = Annotated[int, Field(gt=0, le=10**9, strict=True)]
 Side = Annotated[int, Field(gt=0, le=2**15, strict=True)]
 Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
-Weight = Annotated[float, Field(ge=0, le=1000)]
-Zoom = Annotated[float, Field(gt=0, le=16)]  # beyond it, one image takes hours
+Weight = Annotated[Real, Field(ge=0, le=1000)]
+Zoom = Annotated[float, Field(ge=0.01, le=16)]  # below it nothing is left; beyond it takes hours
 # The configuration of a backbone comes from files of strangers, and sizes what is built.
 ConfigName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 ConfigText = Annotated[str, Field(max_length=64)]
@@ -90,7 +116,7 @@ def _kind_of_weights(value: object) -> str:
 
 # The kind decides which of the two an error is about. Messages leave out the mark.
 ClassWeights = Annotated[
-    Annotated[tuple[PositiveFloat, ...], Field(min_length=1), Tag("=list")]
+    Annotated[tuple[Positive, ...], Field(min_length=1), Tag("=list")]
     | Annotated[Literal["balanced"], Tag("=word")],
     Discriminator(_kind_of_weights),
 ]

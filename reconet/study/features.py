@@ -82,5 +82,4 @@ def _tell_need(stores: Sequence[Store], progress: Progress) -> None:
 
 
 def _describe(store: Store, need: int) -> str:
-    stages = ", ".join(name for name in store.parts if name != "label")
-    return f"{stages} of {store.count} entries, {readable_bytes(need)}"
+    return f"{', '.join(store.parts)} of {store.count} entries, {readable_bytes(need)}"

@@ -20,7 +20,7 @@ from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.trained import TrainedNetwork
 from reconet.models.weights import compare_weights
 from reconet.recipes.schema import Model, Recipe, Train
-from reconet.types import Palette
+from reconet.types import MAX_CLASSES, Palette
 from reconet.zoo.checkpoint import check_config, read_public_file
 from reconet.zoo.head import Head, Names, State
 from reconet.zoo.sources import SOURCES, Source
@@ -126,9 +126,9 @@ def _find_head(state: State, toolkit: Source) -> Head:
 def _count_classes(state: State, toolkit: Source) -> int:
     _find_head(state, toolkit)
     weight = state.get(f"{toolkit.classifier}.weight")
-    if weight is None or weight.ndim != 4 or not 0 < weight.shape[0] <= 256:
+    if weight is None or weight.ndim != 4 or not 0 < weight.shape[0] <= MAX_CLASSES:
         raise CheckpointError(
-            f"it has no classifier {toolkit.classifier}.weight of 1 to 256 classes."
+            f"it has no classifier {toolkit.classifier}.weight of 1 to {MAX_CLASSES} classes."
         )
     return weight.shape[0]
 

@@ -1,20 +1,24 @@
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from reconet.cache import Store, WholeImages
 from reconet.cache.build import EntryWriter, Pace, fill
+from reconet.data import open_dataset
 from reconet.errors import DataError
 from reconet.system.user_cache import cache_root
-from tests.cache.helpers import PARTS, open_list, opened, views_of
+from tests.cache.helpers import CLASSES, PARTS, open_list, opened, views_of
 from tests.factories import tiny_model
 
 
@@ -30,16 +34,15 @@ def test_a_view_is_a_function_of_seed_image_and_view(tree: Path) -> None:
 
 def test_entries_are_the_features_of_their_views(tree: Path) -> None:
     source = views_of(open_list(tree, "train"))
-    store = opened(source)
+    store, labels = opened(source), opened(replace(source, labels=True))
     torch.manual_seed(0)
     model = tiny_model("fcn", crop=(32, 48)).eval()
     for index in range(4):
         image_bchw, label_hw = source[index]
         with torch.no_grad():
             expected_chw = model.trunk(image_bchw).c4[0]
-        entry = store.read(index)
-        assert np.array_equal(entry["label"], label_hw)
-        got_chw = torch.from_numpy(entry["c4"].astype(np.float32))
+        assert np.array_equal(labels.read(index)["label"], label_hw)
+        got_chw = torch.from_numpy(store.read(index)["c4"].astype(np.float32))
         torch.testing.assert_close(got_chw, expected_chw, rtol=2e-3, atol=2e-3)
 
 
@@ -72,6 +75,44 @@ def test_splits_that_share_images_share_features(
     monkeypatch.setattr(EntryWriter, "__call__", count)
     opened(views_of(open_list(tree, "val")))
     assert computed == [2, 3]  # the views of c: those of b were there
+
+
+def test_a_corrected_mask_changes_its_labels_and_no_feature(tree: Path) -> None:
+    """Check it with a mask whose file keeps its size, as most corrected PNGs do."""
+    path = tree / "masks/b.png"
+    Image.fromarray(np.zeros((40, 56), np.uint8)).save(path, compress_level=0)
+    features = opened(views_of(open_list(tree, "train"))).directory
+    before = opened(views_of(open_list(tree, "train"), labels=True))
+    size = path.stat().st_size
+    Image.fromarray(np.ones((40, 56), np.uint8)).save(path, compress_level=0)
+    assert path.stat().st_size == size
+    assert opened(views_of(open_list(tree, "train"))).directory == features
+    after = opened(views_of(open_list(tree, "train"), labels=True))
+    for index in range(4):
+        old_hw, new_hw = before.read(index)["label"], after.read(index)["label"]
+        assert np.array_equal(new_hw, np.where(old_hw == 0, 1, old_hw) if index > 1 else old_hw)
+
+
+def test_an_image_that_changed_finds_other_features_whatever_its_size_and_time(
+    tree: Path,
+) -> None:
+    path = tree / "images/b.bmp"
+    (tree / "images/b.png").unlink()
+    Image.fromarray(np.zeros((40, 56, 3), np.uint8)).save(path)
+    before, time = opened(views_of(open_list(tree, "train"))), path.stat().st_mtime
+    other = tree.with_name("other")
+    shutil.copytree(tree, other)
+    Image.fromarray(np.full((40, 56, 3), 255, np.uint8)).save(other / "images/b.bmp")
+    os.utime(other / "images/b.bmp", (time, time))
+    after = opened(views_of(open_list(other, "train")))
+    same = [np.array_equal(before.read(i)["c4"], after.read(i)["c4"]) for i in range(4)]
+    assert same == [True, True, False, False]
+
+
+def test_images_that_are_turned_upright_are_other_images(tree: Path) -> None:
+    plain = views_of(open_list(tree, "train"))
+    turned = views_of(open_dataset("folder", "train", tree, {**CLASSES, "upright": True}))
+    assert plain.identity(0) != turned.identity(0)
 
 
 def test_a_broken_image_is_named_and_the_rest_is_kept(tree: Path) -> None:
@@ -122,7 +163,7 @@ def test_filling_goes_on_where_a_kill_stopped_it(tree: Path, tmp_path: Path) -> 
     left = Store(killed.directory, killed.count, PARTS)
     assert 0 < len(left.missing()) <= 60
     fill(left, source, model, workers=0)
-    for name in ("c4.bin", "label.bin", "shapes.bin", "checksums.bin"):
+    for name in ("c4.bin", "shapes.bin", "checksums.bin"):
         assert (straight.directory / name).read_bytes() == (left.directory / name).read_bytes()
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -73,10 +74,13 @@ def test_a_training_describes_its_stores_and_its_projection(root: Path, tmp_path
     )
     run_training(recipe, tmp_path / "run", device="cpu")
     items = {item.kind: item for item in list_cache()}
-    assert set(items) == {"views", "whole images", "projection"}
-    for item in items.values():
+    assert set(items) == {"views", "labels", "whole images", "projection"}
+    for kind, item in items.items():
         assert item.dataset == "scenes"
-        assert (item.about["backbone"], item.about["project"]) == ("resnet18", 8)
+        if kind == "labels":
+            assert "backbone" not in item.about  # they are those of any network
+        else:
+            assert (item.about["backbone"], item.about["project"]) == ("resnet18", 8)
         assert item.done == item.total
     views = items["views"].about
     assert (views["split"], views["images"], views["views"]) == ("train", 8, 2)
@@ -102,7 +106,7 @@ def test_what_describes_a_store_has_no_part_in_its_name(tmp_path: Path, root: Pa
         )
         run_training(recipe, tmp_path / f"run of {path}", device="cpu")
     kinds = [item.kind for item in list_cache()]
-    assert sorted(kinds) == ["views", "whole images"]
+    assert sorted(kinds) == ["labels", "views", "whole images"]
     assert {item.about["root"] for item in list_cache()} == {str(tmp_path / "link")}
 
 
@@ -116,9 +120,10 @@ def test_another_meaning_of_the_masks_finds_other_labels(tmp_path: Path) -> None
             "train.batch=1",
         )
         run_training(recipe, tmp_path / f"run {len(meaning)}", device="cpu")
-    views = [item for item in list_cache() if item.kind == "views"]
-    labels = [(item.path / "label.bin").read_bytes() for item in views]
-    assert len(labels) == 2
+    kinds = Counter(item.kind for item in list_cache())
+    assert kinds == {"views": 1, "labels": 2, "whole images": 1}  # the features are the same
+    stores = [item.path for item in list_cache() if item.kind == "labels"]
+    labels = [(path / "label.bin").read_bytes() for path in stores]
     assert labels[0] != labels[1]
 
 

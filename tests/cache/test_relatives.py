@@ -20,7 +20,7 @@ def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
-@pytest.mark.parametrize("file", ["c4.bin", "label.bin", "shapes.bin", "checksums.bin"])
+@pytest.mark.parametrize("file", ["c4.bin", "shapes.bin", "checksums.bin"])
 @pytest.mark.parametrize("kind", ["gone", "short"])
 def test_a_broken_relative_is_left_as_it_is(tree: Path, file: str, kind: str) -> None:
     relative = opened(views_of(open_list(tree, "train"))).directory

@@ -33,7 +33,7 @@ def test_stores_that_fit_alone_have_to_fit_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = (Store(tmp_path / name, 10, PARTS) for name in ("one", "other"))
-    leave_free(monkeypatch, SPARE_BYTES + one.bytes + other.bytes - 1)
+    leave_free(monkeypatch, one.bytes + other.bytes)
     check_room([one])
     check_room([other])
     check_room([one, Store(one.directory, 10, PARTS)])  # the same, asked for twice
@@ -48,8 +48,22 @@ def test_only_what_is_missing_needs_room(tmp_path: Path, monkeypatch: pytest.Mon
     entry: Arrays = {"c4": np.zeros((64, 4, 6), np.float16), "label": np.zeros((32, 48), np.uint8)}
     store.write(1, entry)
     assert store.missing_bytes() == store.bytes // 2
-    leave_free(monkeypatch, SPARE_BYTES + store.bytes // 2)
+    leave_free(monkeypatch, store.bytes)
     check_room([store])
     store.write(0, entry)
     leave_free(monkeypatch, 0)
     check_room([store])
+
+
+def test_a_small_need_leaves_little_to_spare_and_a_large_one_not_more_than_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = Store(tmp_path / "small", 100, PARTS)  # 307 kB
+    leave_free(monkeypatch, 2 * small.bytes)
+    check_room([small])
+    large = Store(tmp_path / "large", 10**7, PARTS)
+    leave_free(monkeypatch, large.bytes + SPARE_BYTES)
+    check_room([large])
+    leave_free(monkeypatch, large.bytes + SPARE_BYTES - 1)
+    with pytest.raises(OutputError, match="the features need"):
+        check_room([large])

@@ -13,7 +13,6 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from reconet.cache.room import SPARE_BYTES
 from reconet.cache.store import count_written
 from reconet.engine import plan_features, read_log, run_training
 from reconet.errors import OutputError, RecipeError
@@ -124,10 +123,15 @@ def test_early_stages_are_those_of_the_whole_trunk() -> None:
     assert early.c3.numel() == early.c4.numel() == 0
 
 
-def test_options_of_a_dataset_name_the_features_of_validations_too() -> None:
-    """Check that an option which changes how files are read finds other features."""
-    training, validation = plan_features(frozen_recipe(), device="cpu").requests
-    assert validation.facts["options"] == training.facts["options"] != {}
+def feature_folders(*settings: str) -> set[Path]:
+    stores = plan_features(frozen_recipe(*settings), device="cpu").stores
+    return {store.directory for store in stores if "label" not in store.parts}
+
+
+def test_options_that_change_the_images_find_other_features_in_both_splits() -> None:
+    one, other = (feature_folders(f"data.options.seed={seed}") for seed in (0, 1))
+    assert len(one) == len(other) == 2
+    assert not one & other
 
 
 def test_other_changes_of_the_images_find_other_features() -> None:
@@ -157,7 +161,7 @@ def test_strides_that_no_weight_tells_find_other_features_and_another_projection
     names = [name for name in weights[0] if name.startswith("backbone.")]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in names)
     assert not torch.equal(weights[0]["project.weight"], weights[1]["project.weight"])
-    assert not {store.directory for store in one.stores} & {s.directory for s in other.stores}
+    assert not feature_folders(*backbone) & feature_folders(*backbone, change)
 
 
 def test_one_value_in_a_file_of_weights_finds_other_features(tmp_path: Path) -> None:
@@ -168,12 +172,12 @@ def test_one_value_in_a_file_of_weights_finds_other_features(tmp_path: Path) -> 
     state[name].view(-1)[0] += 0.001
     save_file(state, tmp_path / "other.safetensors")
 
-    def stores(file: str) -> list[Path]:
-        recipe = frozen_recipe(f"model.weights={tmp_path / file}.safetensors")
-        return [store.directory for store in plan_features(recipe, device="cpu").stores]
-
-    assert stores("one") == stores("copy")
-    assert not set(stores("one")) & set(stores("other"))
+    one, copy, other = (
+        feature_folders(f"model.weights={tmp_path / file}.safetensors")
+        for file in ("one", "copy", "other")
+    )
+    assert one == copy
+    assert not one & other
 
 
 def test_another_layout_of_stores_has_other_names(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,8 +236,8 @@ class Disk(NamedTuple):
 def test_a_training_without_room_for_both_splits_computes_no_entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    views, _whole = plan_features(frozen_recipe(), device="cpu").stores
-    free = SPARE_BYTES + views.bytes  # for the images to learn from, and for no other
+    views, labels, _whole = plan_features(frozen_recipe(), device="cpu").stores
+    free = views.bytes + labels.bytes  # for the images to learn from, and for no other
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Disk(free, 0, free))
     with pytest.raises(OutputError, match="the features need"):
         trained(tmp_path / "run")
@@ -244,7 +248,7 @@ def test_a_training_without_room_for_both_splits_computes_no_entry(
 def test_another_backbone_finds_other_features(tmp_path: Path) -> None:
     trained(tmp_path / "one")
     trained(tmp_path / "other", "train.seed=1")  # the seed of the random backbone
-    assert len(list((tmp_path / "cache/features").iterdir())) == 4
+    assert len(list((tmp_path / "cache/features").iterdir())) == 5  # the labels are the same
 
 
 def test_a_frozen_network_can_be_trained_further_as_an_ordinary_one(tmp_path: Path) -> None:

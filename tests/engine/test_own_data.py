@@ -15,7 +15,7 @@ from reconet.data.sets.folder_masks import FolderOptions
 from reconet.engine import inspect_folder
 from reconet.engine.own_data import without_classes
 from reconet.errors import AbsentError, DataError, RecipeError
-from tests.data.formats.exports import EXPORTS, Scene
+from tests.data.formats.exports import EXPORTS, Scene, save_image, save_mask
 from tests.factories import smooth_image
 
 CLASSES = ("road", "roof", "tree")
@@ -189,6 +189,40 @@ def test_other_annotations_get_other_masks(tmp_path: Path) -> None:
     text = next(folder.rglob("labels/train/*.txt"))
     text.write_text(text.read_text().replace("0.250000", "0.260000", 1) + "0 0 0 0 1 1 1\n")
     assert labels_folder(read_folder(folder).data) != one
+
+
+def test_a_folder_of_the_same_name_elsewhere_is_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for label, place in enumerate(("here", "there")):
+        folder = tmp_path / place / "mine"
+        for name in "abcd":
+            save_image(folder / f"{name}.png", scenes(1)[0])
+            label_hw = np.full((64, 80), label, np.uint8)
+            label_hw[:9] = 1 - label
+            save_mask(folder / f"{name}_mask.png", label_hw)
+        monkeypatch.chdir(folder.parent)
+        data = inspect_folder(Path("mine"), device="cpu", workers=0, keep_masks=True).recipe.data
+        train = open_dataset("folder", "train", data.root, data.options)
+        assert (train[0].label_hw[-1] == label).all()
+
+
+def test_masks_that_changed_divide_the_images_anew_in_the_same_process(tmp_path: Path) -> None:
+    """Check it with a class that is in one image only before, and in two after."""
+    for name in "abcdefgh":
+        save_image(tmp_path / f"images/{name}.png", scenes(1)[0])
+        save_mask(tmp_path / f"masks/{name}.png", np.zeros((64, 80), np.uint8))
+    options = {"classes": ["one", "two"], "val_choice": "classes"}
+
+    def val() -> list[str]:
+        dataset = open_dataset("folder", "val", tmp_path, options)
+        return [dataset.name(index) for index in range(len(dataset))]
+
+    [first] = val()
+    rest = [name for name in "abcdefgh" if name != first]
+    for name in rest[:2]:
+        save_mask(tmp_path / f"masks/{name}.png", np.ones((64, 80), np.uint8))
+    assert set(val()) & set(rest[:2])
 
 
 def test_several_processes_are_told_to_take_a_recipe(

@@ -35,16 +35,33 @@ def test_a_split_without_labels_is_refused_before_the_first_step(
     assert "ade20k test has no labels" in err
 
 
+def train_camvid(folder: Path) -> list[str]:
+    """Return the arguments that train on a tiny CamVid."""
+    places = [f"--set=data.root={folder / 'data'}", f"--out={folder / 'run'}"]
+    return ["train", "folder/reconet", *TINY_NETWORK, "--set=data.name=camvid", *places]
+
+
+@pytest.mark.parametrize("which", ["train", "val"])
+def test_a_split_whose_masks_are_void_is_refused_before_the_first_step(
+    which: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_tree("camvid", tmp_path / "data")
+    for path in (tmp_path / "data" / f"{which}annot").iterdir():
+        with Image.open(path) as label:
+            Image.fromarray(np.full(label.size[::-1], 11, np.uint8)).save(path)
+    code, _, err = run_main(capsys, *train_camvid(tmp_path))
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"camvid {which} has no labelled pixel to learn or score by" in err
+
+
 def test_a_validation_without_a_labelled_pixel_keeps_the_work_and_is_made_up_later(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_tree("camvid", tmp_path / "data")
     good = {path: path.read_bytes() for path in (tmp_path / "data" / "valannot").iterdir()}
     for path in good:
-        with Image.open(path) as label:
-            Image.fromarray(np.full(label.size[::-1], 11, np.uint8)).save(path)
-    arguments = ["train", "folder/reconet", *TINY_NETWORK, f"--set=data.root={tmp_path / 'data'}"]
-    arguments += ["--set=data.name=camvid", f"--out={tmp_path / 'run'}"]
+        path.write_bytes(b"no image")
+    arguments = [*train_camvid(tmp_path), "--set=data.on_error=skip"]
     code, _, err = run_main(capsys, *arguments)
     assert code == 2
     assert err.splitlines()[-1].endswith("camvid val has no labelled pixel to score against.")

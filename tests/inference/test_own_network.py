@@ -188,6 +188,13 @@ class Plain(Backbone):
         return Features(c1, c1, c1, self.two(c1))
 
 
+def test_more_classes_than_labels_can_hold_are_refused(tmp_path: Path) -> None:
+    names = [f"class {k}" for k in range(280)]
+    with pytest.raises(RecipeError, match="num_classes must be from 1 to 254"):
+        save(Threshold(280), classes=names, path=tmp_path / "net.safetensors")
+    assert not (tmp_path / "net.safetensors").exists()
+
+
 def test_a_backbone_of_ones_own_works_by_name_and_by_hand(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -94,7 +94,7 @@ def test_the_need_of_all_stores_is_told_before_the_first_is_made(tmp_path: Path)
     prepare_study(study, tmp_path / "out", device="cpu", progress=shown)
     told = [line for line in shown.lines if line.startswith("features to compute: ")]
     stages = [line.removeprefix("features to compute: ").split(" of ")[0] for line in told]
-    assert sorted(stages) == sorted(2 * ["c1", "c3", "c4"])
+    assert sorted(stages) == sorted([*2 * ["c1", "c3", "c4"], "label"])
     last = shown.lines.index(told[-1])
     first_build = next(n for n, line in enumerate(shown.lines) if " go to " in line)
     assert last < first_build
@@ -107,7 +107,7 @@ def test_the_need_of_all_stores_is_told_before_the_first_is_made(tmp_path: Path)
 
 def test_what_is_missing_is_counted_by_entry(tmp_path: Path) -> None:
     features = plan_features(frozen(), device="cpu")
-    views, whole = features.stores
+    views, _labels, whole = features.stores
     assert views.missing_bytes() == views.bytes
     features.build()
     assert (views.missing_bytes(), whole.missing_bytes()) == (0, 0)

@@ -58,7 +58,7 @@ def _images(item: Item) -> str:
 
 def _network(item: Item) -> str:
     about = item.about
-    if item.kind == "masks":
+    if item.kind in ("masks", "labels"):
         return "-"
     if item.kind == FAST:
         return str(about.get("network", "?"))

@@ -41,7 +41,7 @@ MINE = "mine.yaml"
 
 def labels_folder(own: OwnData) -> Path | None:
     """Return the folder of the masks in the cache, or None if nothing has to be kept there."""
-    return cache_root().absolute() / LABELS / digest_of(own.images) if own.images else None
+    return cache_root().absolute() / LABELS / digest_of(own) if own.images else None
 
 
 def folder_options(own: OwnData) -> dict[str, Any]:

@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from math import isfinite
 from pathlib import Path
+from sys import float_info
 from typing import Any, NamedTuple, TypeVar
 
 from reconet.data.formats.draw import (
@@ -19,12 +19,11 @@ from reconet.data.formats.draw import (
 )
 from reconet.data.formats.tree import Tree, such_as
 from reconet.data.images.read import MAX_PIXELS, Frame, read_frame
-from reconet.data.labels import MAX_CLASSES
 from reconet.data.sets.folder_classes import VOID_NAMES
 from reconet.errors import DataError
 from reconet.system.progress import Progress
 from reconet.system.readable import counted
-from reconet.types import IGNORE
+from reconet.types import IGNORE, MAX_CLASSES
 
 BACKGROUND = "background"
 BACKGROUND_NAMES = (BACKGROUND, "_background_", "__background__", "bg")
@@ -254,10 +253,11 @@ def _size_of(one: LabelledImage) -> tuple[int, int]:
     return one.labels.height, one.labels.width
 
 
-def digest_of(images: Sequence[LabelledImage]) -> str:
-    """Hash all that the masks of these images depend on."""
-    hasher = blake2b(str(VERSION).encode(), digest_size=10)
-    for one in images:
+def digest_of(own: OwnData) -> str:
+    """Hash all that the masks and lists of a folder depend on: where it is, too."""
+    facts = [VERSION, own.folder.absolute(), own.options]
+    hasher = blake2b(json.dumps(facts, default=str).encode(), digest_size=10)
+    for one in own.images:
         hasher.update(json.dumps(_plain(one), default=str).encode())
     return hasher.hexdigest()
 
@@ -299,7 +299,7 @@ def check_ring(values: object, where: str) -> list[float]:
     if not isinstance(values, list | tuple) or len(values) % 2:
         raise DataError(f"{where}: a polygon is a list x, y, x, y, ... of numbers.")
     for value in values:
-        if type(value) not in (int, float) or not isfinite(value):
+        if type(value) not in (int, float) or not abs(value) <= float_info.max:
             raise DataError(f"{where}: {str(value)[:40]!r} is no coordinate.")
     return [float(value) for value in values]
 

@@ -1,6 +1,7 @@
 """What the three formats of masks share: where the files are, and what their values mean."""
 
 from collections import Counter
+from functools import lru_cache
 from typing import Any
 
 from reconet.data.formats.labelled import OwnData, stand_upright
@@ -31,7 +32,7 @@ UNNAMED_COLOURS = (
 def recognise_kind(tree: Tree, kind: str) -> str | None:
     """Return what tells that a folder holds masks of this kind."""
     layout = find_layout(tree)
-    if layout is None or _sampled(layout).kind != kind:
+    if layout is None or _sampled(tree).kind != kind:
         return None
     return f"{layout.folders}: {counted(len(layout.images), 'image')} with a mask"
 
@@ -62,7 +63,7 @@ def _meaning(
     """Return what the values in masks mean, from a file that tells it or from themselves."""
     listed = find_named(tree, LABEL_MAP)
     if listed is not None:
-        return label_map_options(tree.folder / listed, _sampled(layout)), ()
+        return label_map_options(tree.folder / listed, _sampled(tree)), ()
     values = collect_values(_masks(layout), progress)
     if not values.pixels:
         raise DataError(values.error)
@@ -76,8 +77,10 @@ def _meaning(
     return propose_numbers(values.pixels, tree.folder), (UNNAMED,)
 
 
-def _sampled(layout: Layout) -> Values:
-    values = sample_values(tuple(_masks(layout)))
+@lru_cache(maxsize=4)  # each of the three formats asks
+def _sampled(tree: Tree) -> Values:
+    layout = find_layout(tree)
+    values = sample_values([] if layout is None else _masks(layout))
     return values if values.pixels else Values(Counter({0: 1}), False, values.error)
 
 

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from functools import lru_cache
 from os import cpu_count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -85,8 +84,7 @@ def collect_values(masks: Sequence[Path], progress: Progress = SILENT) -> Values
     return Values(pixels, colours, error)
 
 
-@lru_cache(maxsize=4)
-def sample_values(masks: tuple[Path, ...]) -> Values:
+def sample_values(masks: Sequence[Path]) -> Values:
     """Look at a few masks."""
     return collect_values([masks[i] for i in evenly_spaced(len(masks), SAMPLED)])
 

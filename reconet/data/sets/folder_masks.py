@@ -11,11 +11,11 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from reconet.data.classes import default_palette
 from reconet.data.images.read import read_image
-from reconet.data.labels import MAX_CLASSES, LabelReader, in_order, label_table
+from reconet.data.labels import LabelReader, in_order, label_table
 from reconet.errors import DataError
 from reconet.recipes.schema import Settings
 from reconet.system.readable import counted
-from reconet.types import IGNORE, Colour, Label
+from reconet.types import IGNORE, MAX_CLASSES, Colour, Label
 
 Byte = Annotated[int, Field(ge=0, le=255)]
 Rgb = tuple[Byte, Byte, Byte]

@@ -33,7 +33,8 @@ def divide_pairs(split: str, pairs: Sequence[Pair], options: FolderOptions) -> l
     val = _first_choice(names, options.val_fraction)
     if options.val_choice == "classes" and len(pairs) <= MOST_MASKS:
         given = options.model_dump_json(include=set(ABOUT_MASKS) & options.model_fields_set)
-        val = keep_classes(val, _classes_of(tuple(pairs), given))
+        times = tuple(p.mask.stat().st_mtime_ns for p in pairs if p.mask and p.mask.exists())
+        val = keep_classes(val, _classes_of(tuple(pairs), times, given))
     return [pair for pair in pairs if (pair.name in val) == (split == "val")]
 
 
@@ -81,7 +82,9 @@ def _hash(name: str) -> bytes:
 
 
 @lru_cache(maxsize=4)  # train and val are opened one after the other
-def _classes_of(pairs: tuple[Pair, ...], options: str) -> Mapping[str, frozenset[int]]:
+def _classes_of(
+    pairs: tuple[Pair, ...], _times: tuple[int, ...], options: str
+) -> Mapping[str, frozenset[int]]:
     """Read which classes each mask has. One that cannot be read has none."""
     read = mask_reader(FolderOptions.model_validate_json(options))
     found: dict[str, frozenset[int]] = {}

@@ -21,7 +21,8 @@ SCENES = [
 ]
 JSON_FORMATS = ("coco", "coco-panoptic", "labelme", "label-studio", "label-studio-png")
 STRANGE: tuple[Any, ...] = (
-    None, True, -1, 10**30, 1e308, float("nan"), "x\n\x1b[2J", "", [], {}, [[]], [0, 1], {"a": 1},
+    None, True, -1, 10**30, 10**309, 1e308,
+    float("nan"), "x\n\x1b[2J", "", [], {}, [[]], [0, 1], {"a": 1},
 )  # fmt: skip
 
 
