@@ -18,7 +18,6 @@ ORDER = [
     "cache",
     "engine",
     "export",
-    "fast",
     "bench",
     "report",
     "explain",

@@ -93,7 +93,7 @@ FastOption = Annotated[
     bool,
     typer.Option(
         "--fast",
-        help="The fastest way that keeps the labels. The first time it measures, for minutes.",
+        help="int8 where that keeps the labels. The first call measures, for minutes.",
     ),
 ]
 RootOption = Annotated[

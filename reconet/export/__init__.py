@@ -7,6 +7,7 @@ compare.py        check that an export computes what its network does
 sample_images.py  real images to compare on and to calibrate by
 int8.py           quantise to 8 bits, within an allowed loss of mIoU
 int8_score.py     the mIoU of an int8 network
+fast.py           int8 for --fast, kept if the labels stay the same
 share.py          write a folder for other people, and upload it to the hub
 model_card.py     the README of that folder
 

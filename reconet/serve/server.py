@@ -82,7 +82,7 @@ def open_server(
             path, device=device, precision=precision, fast=fast, progress=progress
         )
         if fast and predictor.network.model is None and not is_export(path):
-            # Images are segmented the fast way. The model is for looking into its ranks.
+            # Images are segmented in int8. The model is for looking into its ranks.
             model = load_trained(path).model.to(predictor.device)
             predictor.network = replace(predictor.network, model=model)
         here = host in LOOPBACK

@@ -17,7 +17,7 @@ from reconet.data.prelabels.prelabelled import PrelabelledImage
 from reconet.data.prelabels.write import Prelabels, write_prelabels
 from reconet.errors import RecipeError, pick
 from reconet.inference.by_name import FoundNetwork, find_in_processes
-from reconet.inference.fast import find_fast, has_fast_packages, is_export, open_choice
+from reconet.inference.fast import find_way, has_fast_packages, is_export, open_way
 from reconet.inference.folder.find import find_images
 from reconet.inference.folder.output_names import MASK
 from reconet.inference.folder.plan import (
@@ -152,9 +152,9 @@ def _open_fast(
     source: Path, processes: Processes, images: Sequence[Path], progress: Progress
 ) -> Network:
     """Open the same network on every process. The first one finds the fastest way."""
-    found = processes.run_on_first(lambda: find_fast(source, processes.device, images, progress))
+    way = processes.run_on_first(lambda: find_way(source, processes.device, images, progress))
     progress = progress if processes.is_first else SILENT
-    return open_choice(found, source, processes.device, progress)
+    return open_way(way, source, processes.device, progress)
 
 
 def _suggest_fast(
