@@ -99,4 +99,5 @@ def _inner_band(mask_hw: NDArray[np.bool_], band: int) -> NDArray[np.bool_]:
         borderType=cv2.BORDER_CONSTANT,
         borderValue=0,
     )
-    return np.logical_and(mask_hw, inside_hw == 0)
+    band_hw: NDArray[np.bool_] = mask_hw & (inside_hw == 0)
+    return band_hw
