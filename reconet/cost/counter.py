@@ -210,6 +210,8 @@ def _parts(net: Segmenter) -> dict[str, list[tuple[nn.Module, str]]]:
     if net.context.core is not None:
         parts["core"] = [(net.context.core, "context.core")]
     parts["classify"] = [(net.classify, "classify")]
+    if net.decoder is not None:
+        parts["decoder"] = [(net.decoder, "decoder")]
     if net.aux is not None:
         parts["aux"] = [(net.aux, "aux")]
     return parts

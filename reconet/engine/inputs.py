@@ -268,7 +268,7 @@ def feature_parts(
 ) -> dict[str, Part]:
     """Return the stages that a network reads beyond its trunk, for images of `size` at most."""
     stages = model.backbone.stages(size)._asdict()
-    names = set(model.context.stages_read)
+    names = set(model.stages_read)
     if training and model.aux is not None:
         names.add("c3")
     parts = {}

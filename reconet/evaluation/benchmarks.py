@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from reconet.data import DATASETS
-from reconet.evaluation.metrics import Scores, scores
+from reconet.evaluation.metrics import BAND, Scores, boundary_iou, scores
 
 
 def benchmark_scores(count_kk: Tensor, dataset: str, classes: tuple[str, ...]) -> Scores:
@@ -29,13 +29,23 @@ def benchmark_scores(count_kk: Tensor, dataset: str, classes: tuple[str, ...]) -
     return result._replace(iou_k=iou_k, mean_iou=iou_k.nanmean())
 
 
-def named_scores(count_kk: Tensor, dataset: str, classes: tuple[str, ...]) -> dict[str, float]:
-    """Return the four usual scores and the extra scores of this dataset, by name."""
+def named_scores(
+    count_kk: Tensor, dataset: str, classes: tuple[str, ...], boundary_3k: Tensor | None = None
+) -> dict[str, float]:
+    """Return the usual scores and the extra scores of this dataset, by name.
+
+    Boundary IoU is among them if pixels at boundaries were counted.
+    """
     result = benchmark_scores(count_kk, dataset, classes)
     extra = DATASETS[dataset].extra_scores if dataset in DATASETS else {}
     usual = _UsualScores(result, count_kk, classes)
+    boundary = {}
+    if boundary_3k is not None:  # of the classes that the mIoU is a mean over
+        iou_k = boundary_iou(boundary_3k)[~result.iou_k.isnan()]
+        boundary = {"boundary_iou": iou_k.nanmean().item()}
     return {
         "miou": usual.mean_iou,
+        **boundary,
         "pixel_accuracy": usual.pixel_accuracy,
         "mean_accuracy": result.mean_accuracy.item(),
         "frequency_weighted_iou": result.frequency_weighted_iou.item(),
@@ -49,6 +59,7 @@ def score_labels() -> dict[str, str]:
     }
     return {
         "miou": "mIoU",
+        "boundary_iou": f"boundary IoU ({100 * BAND:g} % of the diagonal)",
         **extra,
         "pixel_accuracy": "pixel accuracy",
         "mean_accuracy": "mean accuracy",

@@ -12,7 +12,7 @@ from reconet.data.dataset import Dataset, has_labels, left_out_note
 from reconet.data.dataset_file import dataset_settings, is_dataset_file
 from reconet.errors import DataError, RecipeError
 from reconet.evaluation.benchmarks import benchmark_scores, named_scores, without_nan
-from reconet.evaluation.confusion import count_confusion
+from reconet.evaluation.confusion import Confusion, count_confusion
 from reconet.evaluation.submit import Submission, open_submission
 from reconet.inference.by_name import find_in_processes
 from reconet.inference.network import Network, open_network
@@ -90,7 +90,7 @@ def evaluate(
         if note := left_out_note(dataset):
             progress.note(note)
         progress.start(processes.share_of(len(dataset)), "evaluate")
-        count_kk = count_confusion(
+        confusion = count_confusion(
             network.forward,
             len(network.info.classes),
             dataset,
@@ -98,14 +98,15 @@ def evaluate(
             protocol=protocol,
             workers=settings.workers,
             on_prediction=submission.put if submission else None,
+            with_boundaries=has_labels(dataset),
             progress=progress,
-        ).count_kk
+        )
         if not processes.is_first:
             return None
         submitted = None
         if submission is not None:
             submitted = str(submission.finish([dataset.name(i) for i in range(len(dataset))]))
-        result = _summarise(network, dataset, protocol, count_kk, submitted)
+        result = _summarise(network, dataset, protocol, confusion, submitted)
         moved = settings if root is None else settings.model_copy(update={"root": root})
         result = replace(result, title=dataset.info.title if given else moved.title)
         # A score of other images than the training's stands alone.
@@ -168,13 +169,18 @@ def _open_submission(dataset: Dataset, name: str, submit: Path | None) -> Submis
 
 
 def _summarise(
-    network: Network, dataset: Dataset, protocol: Protocol, count_kk: Tensor, submitted: str | None
+    network: Network,
+    dataset: Dataset,
+    protocol: Protocol,
+    confusion: Confusion,
+    submitted: str | None,
 ) -> Evaluation:
+    count_kk = confusion.count_kk
     figures: dict[str, float] = {}
     iou: dict[str, float] = {}
     name, classes = dataset.info.name, network.info.classes
     if count_kk.sum() > 0:
-        figures = named_scores(count_kk, name, classes)
+        figures = named_scores(count_kk, name, classes, confusion.boundary_3k)
         iou_k = benchmark_scores(count_kk, name, classes).iou_k
         iou = dict(zip(classes, iou_k.tolist(), strict=True))
     elif submitted is None:

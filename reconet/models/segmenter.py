@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Self, TypeVar, get_type_hints
+from typing import Any, Literal, Self, TypeVar, get_type_hints
 
 import torch
 from pydantic import TypeAdapter, ValidationError
@@ -21,7 +21,8 @@ from reconet.models.backbone import (
 from reconet.models.backbone.base import MEAN, STD
 from reconet.models.context import CONTEXTS
 from reconet.models.context.base import ContextModule
-from reconet.models.features import Features, Logits
+from reconet.models.decoder import READS, LightDecoder
+from reconet.models.features import Context, Features, Logits
 from reconet.models.head import AuxiliaryHead, classifier
 from reconet.models.layers import resize
 from reconet.models.weights import find_weights, load_backbone
@@ -48,6 +49,7 @@ class Segmenter(nn.Module):
         *,
         num_classes: int,
         aux: bool = True,
+        decoder: LightDecoder | None = None,
         project: int | None = None,
         frozen: bool = False,
         mean: tuple[float, ...] = MEAN,
@@ -63,6 +65,7 @@ class Segmenter(nn.Module):
         self.classify = classifier(context.out_channels, num_classes)
         if context.gives_logits:
             self.classify = nn.Identity()  # type: ignore[assignment]
+        self.decoder = decoder
         self.aux = AuxiliaryHead(backbone.channels[2], num_classes) if aux else None
         self.register_buffer("mean_c11", torch.tensor(mean).view(3, 1, 1))
         self.register_buffer("std_c11", torch.tensor(std).view(3, 1, 1))
@@ -83,19 +86,25 @@ class Segmenter(nn.Module):
             features = self.trunk(inputs)
         assert size is not None
         context = self.context(features)
-        main_bkhw = resize(self.classify(context.map_bdhw), size)
+        main_bkhw = resize(self._logits(context, features), size)
         if not self.training:
             return Logits(main_bkhw, None, {})
         aux_bkhw = None if self.aux is None else resize(self.aux(features.c3), size)
         return Logits(main_bkhw, aux_bkhw, context.extra)
 
     def coarse(self, image_bchw: Tensor) -> Tensor:
-        """Return the main logits at the resolution of the features, not yet resized."""
+        """Return the main logits at the resolution of the network, not yet resized."""
         return self.coarse_from(self.trunk(image_bchw))
 
     def coarse_from(self, features: Features) -> Tensor:
         """Return the main logits of features that `trunk` computed."""
-        logits_bkhw: Tensor = self.classify(self.context(features).map_bdhw)
+        return self._logits(self.context(features), features)
+
+    def _logits(self, context: Context, features: Features) -> Tensor:
+        coarse_bkij: Tensor = self.classify(context.map_bdhw)
+        if self.decoder is None:
+            return coarse_bkij
+        logits_bkhw: Tensor = self.decoder(coarse_bkij, context.map_bdhw, features)
         return logits_bkhw
 
     def trunk(self, image_bchw: Tensor, *, stages: int = 4) -> Features:
@@ -125,6 +134,12 @@ class Segmenter(nn.Module):
         return self
 
     @property
+    def stages_read(self) -> tuple[str, ...]:
+        """Return the maps of the backbone that context and decoder read."""
+        own = READS if self.decoder is not None else ()
+        return tuple(sorted({*self.context.stages_read, *own}))
+
+    @property
     def output_stride(self) -> int:
         """Return the stride of the coarsest map. A whole network of a user is trusted with 8."""
         return max(8, *self.backbone.strides)
@@ -146,6 +161,7 @@ def create_model(
     stride_on: StrideOn = "3x3",
     output_stride: int = 8,
     width: float = 1.0,
+    decoder: Literal["none", "light"] = "none",
     aux: bool = True,
     weights: str | None = None,
     project: int | None = None,
@@ -173,6 +189,7 @@ def create_model(
         frozen=frozen,
         context=name,
         options=options,
+        decoder=decoder,
         aux=aux,
     )
     return _build(settings, _checked(Data, name="", crop=crop).crop, num_classes)
@@ -242,11 +259,16 @@ def _assemble(
     if settings.project is not None:
         stages = stages._replace(c4=replace(stages.c4, channels=settings.project))
     context = CONTEXTS[settings.context](stages, num_classes=num_classes, **options)
+    decoder = None
+    if settings.decoder == "light":
+        channels = context.out_channels
+        decoder = LightDecoder(stages, channels=channels, num_classes=num_classes)
     model = Segmenter(
         net,
         context,
         num_classes=num_classes,
         aux=settings.aux,
+        decoder=decoder,
         project=settings.project,
         frozen=settings.frozen,
         mean=tuple(net.input_mean),

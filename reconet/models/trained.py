@@ -30,9 +30,10 @@ from reconet.system.run_files import BEST, LAST
 from reconet.system.tensor_files import tensor_bytes
 
 # Modules with a row for each class, by the beginnings of their names.
-CLASSIFIERS = ("classify", "presence")
+CLASSIFIERS = ("classify", "correct", "presence")
 MOST_RUNS = 6  # that a message lists
 AUXILIARY = "aux."  # beginning of the names of the auxiliary head, which only a training uses
+DECODER = "decoder."  # of those of the decoder, which starts at zero
 COMPACT, COMPACT_FORMAT = "compact", "1"  # metadata of a compact file
 IN_PYTHON = (
     "Load them into a model in Python, then reconet.save(model, classes=[...], path=...) writes "
@@ -178,13 +179,14 @@ def put_weights(
 ) -> LoadReport:
     """Load all weights of a network, which are finite numbers, or raise an error.
 
-    With `other_classes`, classifiers of another shape stay as they are. So does an auxiliary head
-    that the file lacks.
+    With `other_classes`, classifiers of another shape stay as they are. So do an auxiliary head and
+    a decoder that the file lacks.
     """
     own = model.state_dict()
     report = compare_weights(own, state)
     other_shape = [k for k in report.other_shape if not (other_classes and _classifies(k))]
-    missing = [k for k in report.missing if not (other_classes and k.startswith(AUXILIARY))]
+    fresh = (AUXILIARY, DECODER) if other_classes else ()
+    missing = [k for k in report.missing if not k.startswith(fresh)]
     if missing or report.unexpected or other_shape:
         first = [*missing, *report.unexpected, *other_shape][0]
         only_shapes = not missing and not report.unexpected

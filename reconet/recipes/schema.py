@@ -150,6 +150,8 @@ class Model(Settings):
     """ranks of a low-rank tensor, by default the context's own number; others ignore it"""
     options: Options = {}
     """other options of the context"""
+    decoder: Literal["none", "light"] = "none"
+    """light: correct the logits at stride 4 by the finer maps c1 and c2, for thin structures"""
     aux: bool = True
     """auxiliary classifier on the third stage, in training only"""
     module: str | None = None

@@ -48,7 +48,7 @@ def distinct_recipes(recipes: Sequence[Recipe]) -> list[Recipe]:
 def _stages_read(recipe: Recipe) -> tuple[str, ...]:
     """Build the network without values, and ask its context: some options read more stages."""
     with torch.device("meta"):
-        return build_model(recipe, ANY_CLASSES, pretrained=False).context.stages_read
+        return build_model(recipe, ANY_CLASSES, pretrained=False).stages_read
 
 
 def _features_of(recipe: Recipe, stages: tuple[str, ...]) -> str:

@@ -2,12 +2,19 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconet.evaluation.metrics import confusion_matrix, scores
+from reconet.evaluation.metrics import (
+    BAND,
+    boundary_iou,
+    confusion_matrix,
+    count_boundaries,
+    scores,
+)
 
 CLASSES = 4
 pixels = st.lists(
@@ -82,3 +89,41 @@ def test_nothing_but_void_scores_nan_not_an_error() -> None:
 def test_predictions_outside_the_classes_are_an_error_not_a_wrong_score() -> None:
     with pytest.raises(ValueError, match="outside the 3 classes"):
         confusion_matrix(torch.tensor([1]), torch.tensor([3]), 3)
+
+
+def slow_boundaries(
+    label_hw: np.ndarray, predicted_hw: np.ndarray, classes: int
+) -> list[list[int]]:
+    """Count pixels of each class that have a pixel of another class, or none, within the band."""
+    height, width = label_hw.shape
+    band = max(1, round(BAND * math.hypot(height, width)))
+
+    def inner(of_hw: np.ndarray, k: int) -> set[tuple[int, int]]:
+        there = {(y, x) for y in range(height) for x in range(width) if of_hw[y, x] == k}
+        near = range(-band, band + 1)
+        return {
+            (y, x) for y, x in there if any((y + i, x + j) not in there for i in near for j in near)
+        }
+
+    found_hw = np.where(label_hw == 255, 255, predicted_hw)
+    bands = [(inner(label_hw, k), inner(found_hw, k)) for k in range(classes)]
+    return [[len(a & b), len(a), len(b)] for a, b in bands]
+
+
+@pytest.mark.parametrize("size", [(9, 14), (40, 61), (1, 5)])
+def test_boundaries_equal_their_definition(size: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    coarse_hw = rng.choice([0, 1, 2, 255], size=(size[0] // 4 + 1, size[1] // 4 + 1))
+    label_hw = np.kron(coarse_hw, np.ones((4, 4)))[: size[0], : size[1]].astype(np.uint8)
+    predicted_hw = np.roll(np.where(label_hw == 255, 1, label_hw), 1, axis=1).astype(np.uint8)
+    counts_3k = count_boundaries(label_hw, predicted_hw, 4)
+    assert counts_3k.T.tolist() == slow_boundaries(label_hw, predicted_hw, 4)
+
+
+def test_a_perfect_prediction_has_perfect_boundaries_and_an_absent_class_none() -> None:
+    label_hw = np.zeros((30, 40), np.uint8)
+    label_hw[5:20, 10:30] = 1
+    label_hw[4, 9:31] = 255
+    iou_k = boundary_iou(torch.from_numpy(count_boundaries(label_hw, label_hw % 255, 3)))
+    assert iou_k[:2].tolist() == [1.0, 1.0]
+    assert iou_k[2].isnan()
