@@ -181,7 +181,7 @@ class Search:
         """Return how many times as fast as eager fp32 each way is, the median of some rounds."""
         window_bchw = self._window()
         forwards = {EAGER: self.eager} | {one.name: one.forward for one in made}
-        calls = {name: partial(_run, one, window_bchw) for name, one in forwards.items()}
+        calls = {name: partial(one, window_bchw) for name, one in forwards.items()}
         seconds = time_in_turns(calls, ROUNDS)
         return {name: median(ratios(seconds[EAGER], took)) for name, took in seconds.items()}
 
@@ -237,9 +237,3 @@ class Search:
     def _label(self, forward: Forward, index: int) -> Tensor:
         pixels_hwc = torch.from_numpy(self.images.compared[index].image_hwc).to(self.device)
         return predict_labels(forward, pixels_hwc, self.protocol, len(self.info.classes)).cpu()
-
-
-def _run(forward: Forward, image_bchw: Tensor) -> None:
-    forward(image_bchw)
-    if image_bchw.is_cuda:
-        torch.cuda.synchronize(image_bchw.device)

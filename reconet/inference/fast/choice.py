@@ -100,7 +100,8 @@ def places(source: Path) -> list[Path]:
 
 def describe_machine(device: torch.device) -> str:
     """Name all that the speed of a network depends on, beside the network."""
-    return ", ".join([device.type, describe_cpu(), *map(_version, PACKAGES)])
+    gpu = [torch.cuda.get_device_name(device)] if device.type == "cuda" else []
+    return ", ".join([device.type, *gpu, describe_cpu(), *map(_version, PACKAGES)])
 
 
 @cache

@@ -1,7 +1,6 @@
 """Find the choice that is kept for a network, or have one measured in another process."""
 
 import errno
-import fcntl
 import json
 import os
 import shutil
@@ -31,6 +30,7 @@ from reconet.inference.fast.choice import (
 from reconet.models.trained import find_weights
 from reconet.recipes.schema import Data
 from reconet.system.files import open_own
+from reconet.system.locks import lock_file
 from reconet.system.own_code import imported_sources
 from reconet.system.progress import NOTES, Progress
 from reconet.system.run_files import LOCK
@@ -96,7 +96,7 @@ def _lock(place: Path) -> Iterator[None]:
         with suppress(OSError):
             handle = open_own(place / LOCK, os.O_RDWR)
             stack.callback(os.close, handle)
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            lock_file(handle)
         yield
 
 
