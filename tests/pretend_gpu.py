@@ -153,7 +153,7 @@ def run(gpu: Gpu, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     returns = func._schema.returns
     if len(returns) == 1 and returns[0].alias_info is not None and returns[0].alias_info.is_write:
         return args[0]  # changed in place
-    if func.namespace == "c10d" or not (ours or gpu.inside):
+    if func.namespace == "c10d" or not (ours or (gpu.inside and not tensors)):
         return result
     return tree_map(lambda x: _wrap(x, gpu), result)
 
@@ -226,6 +226,8 @@ class _Functions(TorchFunctionMode):
             if func is Tensor.backward:
                 with self, gpu.enter():  # our own functions run backward, too
                     return torch.autograd.backward(args, kwargs.pop("gradient", None), **kwargs)
+        if func is Tensor.new_tensor and isinstance(first, GpuTensor):
+            kwargs = {"device": gpu.device, "dtype": first.dtype} | kwargs
         here = gpu.is_here(kwargs.get("device"))
         elsewhere = kwargs.get("device") is not None and not here
         if here and kwargs.get("generator"):
@@ -327,10 +329,13 @@ def _changes(gpu: Gpu, count: int, bf16: bool) -> Iterator[tuple[Any, dict[str, 
     yield torch.__future__, {"get_overwrite_module_params_on_conversion": lambda: True}
     if gpu.device.type == "mps":
         yield torch.backends.mps, {"is_available": lambda: True}
+        yield torch.mps, {"synchronize": lambda: gpu.count(gpu.waits)}
         return
     cuda: dict[str, Any] = {
         "_lazy_init": lambda: None,
         "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "manual_seed_all": lambda seed: None,
         "device_count": lambda: count,
         "current_device": lambda: gpu.device.index,
         "set_device": lambda device: setattr(gpu, "device", device),

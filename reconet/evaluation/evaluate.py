@@ -192,7 +192,7 @@ def _summarise(
         iou=iou,
         in_training=_score_in_training(network.info, dataset),
         submission=submitted,
-        count_kk=count_kk.cpu(),
+        count_kk=count_kk,
     )
 
 
