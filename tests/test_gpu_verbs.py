@@ -9,6 +9,7 @@ from PIL import Image as Pillow
 import reconet
 from reconet.cli import main
 from reconet.engine import read_log
+from reconet.inference.fast.choice import describe_machine
 from reconet.study.run_trial import run_trial
 from reconet.system.user_cache import ROOT_VARIABLE
 from tests.factories import smooth_image, tiny_model, tiny_network, tiny_recipe, write_run
@@ -117,3 +118,16 @@ def test_a_trial_of_a_study(tmp_path: Path, gpu: Gpu) -> None:
         device=gpu.device.type,
     )
     assert trained is not None
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_batches_are_pinned_for_a_gpu_alone(tmp_path: Path, device: str) -> None:
+    words = [f"--out={tmp_path / 'run'}", f"--device={device}"]
+    settings = [f"--set={setting}" for setting in (*SETTINGS, "train.steps=1")]
+    with pretend_gpu() as gpu:
+        assert main(["train", "scenes/tiny", *words, *settings]) == 0
+    assert (gpu.pinned > 0) == (device == "cuda")
+
+
+def test_what_was_the_fastest_on_one_gpu_is_measured_again_on_another(gpu: Gpu) -> None:
+    assert ("Pretend GPU" in describe_machine(gpu.device)) == (gpu.device.type == "cuda")
