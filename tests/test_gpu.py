@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from reconet.cli import main
 from reconet.engine.memory import memory_warning
 from reconet.engine.setup import make_state
 from reconet.engine.train import train
@@ -15,6 +16,7 @@ from reconet.system.distributed import Processes
 from tests.engine.steps import CLASSES, batches, recipe
 from tests.launch import in_two_processes
 from tests.pretend_gpu import Gpu, MixedDevicesError, pretend_gpu
+from tests.study.tiny_study import SETTINGS
 
 
 @pytest.fixture
@@ -64,6 +66,13 @@ def test_contexts_train_on_a_gpu(gpu: Gpu, context: str, settings: tuple[str, ..
     steps = list(train(state, batches(2), chosen, 40, processes))
     assert len(steps) == 2
     assert {p.device for p in state.model.parameters()} == {gpu.device}
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_batches_are_pinned_for_a_gpu_alone(tmp_path: Path, gpu: Gpu, device: str) -> None:
+    words = [f"--out={tmp_path / 'run'}", f"--device={device}"]
+    assert main(["train", "scenes/tiny", *words, *[f"--set={one}" for one in SETTINGS]]) == 0
+    assert (gpu.pinned > 0) == (device == "cuda")
 
 
 def step_of_one(rank: int) -> list[torch.Tensor]:

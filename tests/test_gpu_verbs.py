@@ -120,14 +120,5 @@ def test_a_trial_of_a_study(tmp_path: Path, gpu: Gpu) -> None:
     assert trained is not None
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_batches_are_pinned_for_a_gpu_alone(tmp_path: Path, device: str) -> None:
-    words = [f"--out={tmp_path / 'run'}", f"--device={device}"]
-    settings = [f"--set={setting}" for setting in (*SETTINGS, "train.steps=1")]
-    with pretend_gpu() as gpu:
-        assert main(["train", "scenes/tiny", *words, *settings]) == 0
-    assert (gpu.pinned > 0) == (device == "cuda")
-
-
 def test_what_was_the_fastest_on_one_gpu_is_measured_again_on_another(gpu: Gpu) -> None:
     assert ("Pretend GPU" in describe_machine(gpu.device)) == (gpu.device.type == "cuda")
