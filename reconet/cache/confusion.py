@@ -60,4 +60,4 @@ def count_feature_confusion(
     processes.raise_together(error)
     if processes.sum(torch.tensor(float(stopped), device=device)):
         raise StoppedError("stopped before the last image.")
-    return Confusion(processes.sum(count_kk), skipped=0)
+    return Confusion(processes.sum(count_kk).cpu(), skipped=0)

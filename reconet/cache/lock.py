@@ -8,7 +8,6 @@ Locks end with their process, however that ends. A file system without locks has
 builders then write the same bytes.
 """
 
-import fcntl
 import os
 import weakref
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 from reconet.cache.store import Store
 from reconet.errors import OutputError
 from reconet.system.files import open_own
+from reconet.system.locks import lock_file
 from reconet.system.progress import SILENT, Progress
 from reconet.system.user_cache import USE
 
@@ -43,10 +43,10 @@ def _lock_alone(directory: Path, progress: Progress) -> int:
         handle = open_own(directory / LOCK, os.O_RDWR)
         with suppress(OSError):
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock_file(handle, wait=False)
             except BlockingIOError:
                 progress.note(f"waiting for another training that builds {directory}")
-                fcntl.flock(handle, fcntl.LOCK_EX)
+                lock_file(handle)
         with suppress(OSError):
             if os.path.samestat(os.fstat(handle), os.stat(directory / LOCK)):
                 return handle
@@ -59,7 +59,7 @@ def mark_in_use(store: Store) -> None:
         handle = open_own(store.directory / USE, os.O_RDWR)
         weakref.finalize(store, os.close, handle)
         os.utime(handle)
-        fcntl.flock(handle, fcntl.LOCK_SH)
+        lock_file(handle, shared=True)
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def _try_lock(path: Path, stack: ExitStack) -> bool:
         return True  # nobody has used it yet
     stack.callback(os.close, handle)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(handle, wait=False)
     except BlockingIOError:
         return False
     except OSError:

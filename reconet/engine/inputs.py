@@ -73,6 +73,7 @@ class ImageInputs:
             workers=data.workers,
             on_error=data.on_error,
             keep=False,
+            pin=self.processes.device.type == "cuda",
         )
 
     def count_confusion(self, model: Segmenter, stop: StopSwitch, progress: Progress) -> Confusion:

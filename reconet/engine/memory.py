@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import torch
@@ -38,7 +39,8 @@ def memory_mb(device: torch.device) -> float:
         return round(torch.cuda.max_memory_allocated(device) / 1e6, 1)
     import resource
 
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3, 1)
+    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux kibibytes
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6, 1)
 
 
 def memory_warning(recipe: Recipe, state: State, processes: Processes) -> str | None:

@@ -243,7 +243,7 @@ def gather_facts(
         device=device.type,
         memory=free_memory(device) or UNKNOWN_MEMORY,
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1,
-        bf16=cuda and torch.cuda.is_bf16_supported(),
+        bf16=cuda and torch.cuda.is_bf16_supported(including_emulation=False),
         pretrained="null" not in _values(settings, "model.weights"),
     )
 

@@ -15,7 +15,6 @@ The log never knows more than last.pt: a resumed training writes the lines after
 last.pt is there from step 0 on, so a run with best.safetensors and without last.pt has lost it.
 """
 
-import fcntl
 import json
 import os
 import shlex
@@ -32,6 +31,7 @@ from reconet.recipes.storage import read_recipe, write_recipe
 from reconet.system.distributed import Processes
 from reconet.system.files import append_text, open_own, remove_temporary_files, write_text
 from reconet.system.hardware import environment
+from reconet.system.locks import lock_file
 from reconet.system.reading import read_file
 from reconet.system.run_files import BEST, CLASS_COUNTS, LAST, LOCK, LOG, RECIPE, SHEET, STARTS
 
@@ -68,7 +68,7 @@ def lock_directory(directory: Path) -> Iterator[None]:
         except OSError as error:
             raise OutputError(f"cannot use {directory}: {error.strerror}.") from error
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(handle, wait=False)
             _lock_folder(folder)
         except BlockingIOError as error:
             raise TrainingError(f"another process is training in {directory}.") from error
@@ -88,7 +88,7 @@ def _lock_folder(handle: int) -> None:
     Some network file systems cannot do that. There the file has to do.
     """
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(handle, wait=False)
     except BlockingIOError:
         raise
     except OSError:

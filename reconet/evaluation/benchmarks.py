@@ -23,7 +23,7 @@ def benchmark_scores(count_kk: Tensor, dataset: str, classes: tuple[str, ...]) -
     absent = DATASETS[dataset].absent_classes if dataset in DATASETS else ()
     if not absent:
         return result
-    out_k = torch.tensor([name in absent for name in classes], device=count_kk.device)
+    out_k = torch.tensor([name in absent for name in classes])
     out_k &= count_kk.sum(1) == 0
     iou_k = result.iou_k.masked_fill(out_k, torch.nan)
     return result._replace(iou_k=iou_k, mean_iou=iou_k.nanmean())
@@ -94,6 +94,5 @@ class _UsualScores:
 
     def mean_iou_without(self, *classes: str) -> float:
         out_k = torch.tensor([name in classes for name in self.classes])
-        out_k = out_k.to(self.count_kk.device)
         scored_kk = self.count_kk.masked_fill(out_k[:, None], 0)
         return scores(scored_kk).iou_k[~out_k].nanmean().item()

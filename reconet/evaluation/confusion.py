@@ -115,7 +115,7 @@ def count_confusion(
             for rows, part_hkw in probability_bands(forward, image_hwc, protocol, num_classes):
                 predicted_hw[rows], _ = best_class(part_hkw)
                 if with_loss:
-                    loss += log_loss(part_hkw, label_hw[rows]).cpu()
+                    loss += log_loss(part_hkw, label_hw[rows])
             count_kk += confusion_matrix(label_hw, predicted_hw, num_classes)
             if on_prediction is not None or with_boundaries:
                 found_hw = predicted_hw.cpu().numpy()
@@ -133,10 +133,10 @@ def count_confusion(
     if processes.sum(torch.tensor(float(stopped), device=device)):
         raise StoppedError("stopped before the last image.")
     all_skipped = processes.sum(torch.tensor(skipped, device=device))
-    total, pixels = processes.sum(loss.to(device)).tolist()
+    total, pixels = sum(processes.gather(loss)).tolist()
     mean = total / pixels if with_loss and pixels else None
-    boundaries = processes.sum(boundary_3k.to(device)) if with_boundaries else None
-    return Confusion(processes.sum(count_kk), int(all_skipped), mean, boundaries)
+    boundaries = processes.sum(boundary_3k.to(device)).cpu() if with_boundaries else None
+    return Confusion(processes.sum(count_kk).cpu(), int(all_skipped), mean, boundaries)
 
 
 def log_loss(probability_hkw: Tensor, label_hw: Tensor) -> Tensor:
@@ -144,4 +144,5 @@ def log_loss(probability_hkw: Tensor, label_hw: Tensor) -> Tensor:
     valid_hw = label_hw != IGNORE
     true_h1w = label_hw.where(valid_hw, 0).long().unsqueeze(1)
     log_hw = probability_hkw.gather(1, true_h1w).squeeze(1).clamp_min(LEAST).log()
-    return torch.stack([-(log_hw * valid_hw).sum(dtype=torch.float64), valid_hw.sum().double()])
+    row_h2 = torch.stack([-(log_hw * valid_hw).sum(1), valid_hw.sum(1)], 1)
+    return row_h2.cpu().sum(0, dtype=torch.float64)

@@ -63,14 +63,17 @@ def evaluate(
 ) -> Evaluation | None:
     """Score a network.
 
-    `source` is a path or name, or a Predictor with its own protocol. By default it is scored on the
-    validation split of its recipe, by the protocol of the recipe, which `change` may change.
+    `source` is a path or name, or a Predictor, which has its own protocol and device. By default it
+    is scored on the validation split of its recipe, by the protocol of the recipe, which `change`
+    may change.
     `data` is another dataset: its name, its settings, or a file such as mine.yaml. `dataset` is
     another one that is already open. With several processes only the first one gets a result and
     reports progress.
     """
     if data is not None and dataset is not None:
         raise RecipeError("give `data` or an open `dataset`, not both.")
+    if isinstance(source, Predictor):
+        device = str(source.device)
     with join_processes(device) as processes:
         if isinstance(source, Predictor):
             network, recipe, owner = source.network, source.network.info.recipe, "the network"
@@ -195,7 +198,7 @@ def _summarise(
         iou=iou,
         in_training=_score_in_training(network.info, dataset),
         submission=submitted,
-        count_kk=count_kk.cpu(),
+        count_kk=count_kk,
     )
 
 

@@ -185,9 +185,9 @@ def liveness_line(analysis: RankAnalysis) -> str:
 
 def norms(factors: Factors) -> Tensor:
     """Compute |T_i| of one image, norm_r, as the product of the norms of its factors."""
-    channel_r = factors.channel_brc[0].double().norm(dim=1)
-    plane_r = factors.plane_brhw[0].double().flatten(1).norm(dim=1)
-    norm_r: Tensor = factors.weight_r.double().abs() * channel_r * plane_r
+    channel_r = factors.channel_brc[0].cpu().double().norm(dim=1)
+    plane_r = factors.plane_brhw[0].cpu().double().flatten(1).norm(dim=1)
+    norm_r: Tensor = factors.weight_r.cpu().double().abs() * channel_r * plane_r
     return norm_r
 
 
@@ -196,14 +196,14 @@ def gathered_part(gather_brhw: Tensor) -> Tensor:
 
     A mask that is flat on some places and zero elsewhere covers just the part that they are.
     """
-    mask_rn = gather_brhw[0].double().flatten(1)
+    mask_rn = gather_brhw[0].cpu().double().flatten(1)
     part_r: Tensor = torch.special.entr(mask_rn).sum(1).exp() / mask_rn.shape[1]
     return part_r
 
 
 def count_to_reach(size_n: Tensor, share: float) -> int:
     """Count how many of the largest make up a share of the sum."""
-    total_n = size_n.double().sort(descending=True).values.cumsum(0)
+    total_n = size_n.cpu().double().sort(descending=True).values.cumsum(0)
     # A share that is reached but for rounding is reached.
     return int((total_n < share * total_n[-1] * (1 - 1e-9)).sum()) + 1
 
@@ -241,7 +241,7 @@ def strongest(value_rk: Tensor, most: int) -> list[tuple[int, int, float]]:
 
 def likeness(first_hw: Tensor, second_hw: Tensor) -> float:
     """Compute the correlation of two maps; 0 where one of them is constant."""
-    first_n, second_n = (map_hw.flatten().double() for map_hw in (first_hw, second_hw))
+    first_n, second_n = (map_hw.flatten().cpu().double() for map_hw in (first_hw, second_hw))
     first_n, second_n = first_n - first_n.mean(), second_n - second_n.mean()
     size = first_n.norm() * second_n.norm()
     return (first_n @ second_n / size).item() if size > 0 else 0.0

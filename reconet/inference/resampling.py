@@ -65,19 +65,19 @@ def _scale_axis(
     """Scale one axis of a part of an image that begins `offset` pixels into it."""
     if length == scaled:
         return part_chw.narrow(dim, span[0] - offset, span[1] - span[0])
-    step = length / scaled
-    out_n = torch.arange(*span, dtype=torch.float64, device=part_chw.device)
+    step, device = length / scaled, part_chw.device
+    out_n = torch.arange(*span, dtype=torch.float64)  # on the CPU: not every GPU has float64
     size = part_chw.shape[dim]
     if scaled < AREA_BELOW * length:
-        source_m = torch.arange(offset, offset + size, device=part_chw.device)
+        source_m = torch.arange(offset, offset + size)
         right_nm = torch.minimum((out_n[:, None] + 1) * step, source_m + 1)
         left_nm = torch.maximum(out_n[:, None] * step, source_m)
         weight_nm = (right_nm - left_nm).clamp(min=0).float() / step
-        return (part_chw.movedim(dim, -1) @ weight_nm.T).movedim(-1, dim)
+        return (part_chw.movedim(dim, -1) @ weight_nm.T.to(device)).movedim(-1, dim)
     place_n = ((out_n + 0.5) * step - 0.5).clamp(0, length - 1) - offset
     low_n = place_n.long()
     high_n = (low_n + 1).clamp(max=size - 1)
     shape = [-1 if axis == dim else 1 for axis in range(3)]
-    part_n = (place_n - low_n).float().view(shape)
-    low_chw, high_chw = (part_chw.index_select(dim, index_n) for index_n in (low_n, high_n))
+    part_n = (place_n - low_n).float().view(shape).to(device)
+    low_chw, high_chw = (part_chw.index_select(dim, n.to(device)) for n in (low_n, high_n))
     return low_chw.lerp_(high_chw, part_n)

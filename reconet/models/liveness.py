@@ -30,7 +30,7 @@ class Liveness(NamedTuple):
 
 def liveness(factors: Factors) -> Liveness:
     singular_br = singular_values(factors, "channel")
-    weight_r = factors.weight_r.double()
+    weight_r = factors.weight_r.cpu().double()
     return Liveness(
         attention_spread=attention_spread(factors).mean().item(),
         effective_rank=effective_rank(singular_br).mean().item(),
@@ -68,7 +68,7 @@ def mean_liveness(measured: list[Liveness]) -> Liveness | None:
 
 def relative_spread(value_n: Tensor) -> Tensor:
     """Divide standard deviation by the size of the mean, along the last axis."""
-    value_n = value_n.double()
+    value_n = value_n.cpu().double()
     return value_n.std(-1, correction=0) / value_n.mean(-1).abs()
 
 
@@ -100,7 +100,7 @@ def singular_values(factors: Factors, axis: FactorAxis) -> Tensor:
     else:
         mixed_brhw = (left_brr @ plane_brn).view_as(factors.plane_brhw)
         pairs = "brhw,brkw->bhk" if axis == "row" else "brhw,brhk->bwk"
-        gram_bnn = torch.einsum(pairs, mixed_brhw, factors.plane_brhw.double())
+        gram_bnn = torch.einsum(pairs, mixed_brhw, factors.plane_brhw.cpu().double())
     singular_bn: Tensor = torch.linalg.eigvalsh(gram_bnn).clamp(min=0).sqrt().flip(-1)
     return singular_bn
 
@@ -113,7 +113,7 @@ def effective_rank(singular_bn: Tensor) -> Tensor:
 
 
 def _doubles(factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
-    weight_r, channel_brc, plane_brhw = (factor.double() for factor in factors)
+    weight_r, channel_brc, plane_brhw = (factor.cpu().double() for factor in factors)
     return weight_r, channel_brc, plane_brhw.flatten(2)
 
 

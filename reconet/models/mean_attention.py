@@ -27,7 +27,7 @@ class MeanTensor:
 
     def add(self, tensor_bchw: Tensor) -> None:
         """Add the tensors of some images."""
-        part_chw = resize(tensor_bchw.double(), self.size).sum(0)
+        part_chw = resize(tensor_bchw.cpu().double(), self.size).sum(0)
         self._sum_chw = part_chw if self._sum_chw is None else self._sum_chw + part_chw
         self._count += len(tensor_bchw)
 

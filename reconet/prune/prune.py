@@ -186,7 +186,7 @@ def _score(
         workers=trained.info.recipe.data.workers,
         progress=progress,
     ).count_kk
-    return named_scores(count_kk.cpu(), trained.info.recipe.data.name, trained.info.classes)
+    return named_scores(count_kk, trained.info.recipe.data.name, trained.info.classes)
 
 
 def _save(trained: TrainedNetwork, directory: Path) -> Path:

@@ -36,7 +36,7 @@ def rank_importance(model: Segmenter, images: Iterable[Tensor]) -> Tensor:
         for rank, without_bkij in enumerate(logits):
             change_bkij = without_bkij - whole_bkij
             change_bkij -= change_bkij.mean(1, keepdim=True)
-            total_r[rank] += change_bkij.double().square().mean().cpu()
+            total_r[rank] += change_bkij.cpu().double().square().mean()
         count += 1
     return (total_r / max(1, count)).sqrt()
 

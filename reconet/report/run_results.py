@@ -158,7 +158,7 @@ def _validate(
         protocol=protocol,
         workers=data.workers,
         progress=progress,
-    ).count_kk.cpu()
+    ).count_kk
     if not count_kk.sum():
         raise no_labels_error(dataset)
     rows: tuple[ImageRow, ...] = ()

@@ -58,11 +58,11 @@ def measure_spectrum(
     for index in evenly_spaced(len(dataset), IMAGES):
         image_bchw = whole_image(dataset[index].image_hwc, data.base_size)
         factors = decompose(model, image_bchw.to(device)).factors
-        weight_r = factors.weight_r.double().cpu()
+        weight_r = factors.weight_r.cpu().double()
         values["lambda"].append(weight_r.abs().sort(descending=True).values)
         for axis in AXES:
-            values[axis].append(singular_values(factors, axis)[0].cpu())
-        attention_bchw = reconstruct(factors).double().cpu()
+            values[axis].append(singular_values(factors, axis)[0])
+        attention_bchw = reconstruct(factors).cpu().double()
         attention.append(resize(attention_bchw, (stage.height, stage.width))[0])
 
     def mean(measure: Callable[[Tensor], Tensor]) -> dict[str, float]:

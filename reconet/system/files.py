@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from reconet.errors import OutputError
+from reconet.system.reading import SAFELY
 
 
 def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:
@@ -72,7 +73,7 @@ def check_stays(path: Path, folder: Path, option: str = "--out") -> Path:
 def open_own(path: Path, flags: int) -> int:
     """Open a file to append to or to lock, and make it if need be: never a link, pipe or device."""
     try:
-        safe = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        safe = getattr(os, "O_NOFOLLOW", 0) | SAFELY
         handle = os.open(path, flags | os.O_CREAT | safe, 0o666)
     except OSError as error:
         if error.errno == errno.ELOOP:

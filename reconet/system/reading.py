@@ -15,6 +15,9 @@ SETTINGS_BYTES = MEBIBYTE  # of a recipe, a list of classes, a small record
 TEXT_BYTES = 1024 * MEBIBYTE  # of a log, a list of images, annotations
 WEIGHTS_BYTES = 64 * 1024 * MEBIBYTE
 
+# Of these, Windows has only the last: without it, bytes would be taken for text.
+SAFELY = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+
 _KINDS = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFCHR: "a device",
@@ -32,7 +35,7 @@ def open_file(path: Path, *, limit: int, within: Path | None = None) -> BinaryIO
     if within is not None:
         _check_within(path, within)
     # A pipe without a writer would block here, were it not for O_NONBLOCK.
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    handle = os.open(path, os.O_RDONLY | SAFELY)
     try:
         _check_kind(os.fstat(handle), path, limit)
     except OSError:

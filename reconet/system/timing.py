@@ -8,23 +8,34 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+import torch
+
 K = TypeVar("K")
 
 
 def time_in_turns(calls: Mapping[K, Callable[[], object]], rounds: int) -> dict[K, list[float]]:
     """Return the seconds of each call in each round.
 
-    One extra round comes first as a warm-up and is not counted.
+    One extra round comes first as a warm-up and is not counted. The time of a call ends when its
+    GPU is done.
     """
     seconds: dict[K, list[float]] = {key: [] for key in calls}
     for number in range(rounds + 1):
         for key, call in calls.items():
             start = time.perf_counter()
             call()
+            _wait_for_gpu()
             took = time.perf_counter() - start
             if number > 0:
                 seconds[key].append(took)
     return seconds
+
+
+def _wait_for_gpu() -> None:
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    if torch.backends.mps.is_available():
+        torch.mps.synchronize()
 
 
 def readable_seconds(seconds: float) -> str:

@@ -1,11 +1,11 @@
 """Find the folder where this package keeps what it can make or fetch again."""
 
-import fcntl
 import os
 from contextlib import suppress
 from pathlib import Path
 
 from reconet.system.files import open_own
+from reconet.system.locks import lock_file
 
 ROOT_VARIABLE = "RECONET_CACHE"
 USE = ".use"  # in a folder of the cache: locked while somebody uses it
@@ -31,7 +31,7 @@ def mark_in_use(directory: Path) -> None:
         handle = open_own(directory / USE, os.O_RDWR)
         _marked[directory] = handle
         os.utime(handle)
-        fcntl.flock(handle, fcntl.LOCK_SH)
+        lock_file(handle, shared=True)
 
 
 _marked: dict[Path, int] = {}  # folders that this process uses, with their open marks

@@ -1,6 +1,5 @@
 """Fetch a file over HTTP: once, with progress, resuming what was interrupted, and checked."""
 
-import fcntl
 import hashlib
 import http.client
 import os
@@ -12,6 +11,7 @@ from typing import BinaryIO
 
 from reconet.errors import CheckpointError, OutputError, first_line
 from reconet.system.files import readable_bytes
+from reconet.system.locks import lock_file
 from reconet.system.progress import SILENT, Progress
 
 SECONDS = 20.0  # without a byte, after which a server counts as out of reach
@@ -31,7 +31,7 @@ def fetch(address: str, path: Path, sha256: str, progress: Progress = SILENT) ->
         path.parent.mkdir(parents=True, exist_ok=True)
         with part.open("a+b") as file:
             with suppress(OSError):  # a file system without locks
-                fcntl.flock(file, fcntl.LOCK_EX)  # another process may be fetching it
+                lock_file(file)  # another process may be fetching it
             if path.is_file():
                 return path
             _fetch_rest(address, file, progress)

@@ -1,6 +1,5 @@
 """Open a public network by its name: fetch it, convert it, and keep the result in the cache."""
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -10,6 +9,7 @@ from reconet.errors import CheckpointError, OutputError
 from reconet.models.trained import TrainedNetwork, read_info, save_trained
 from reconet.recipes.storage import write_recipe
 from reconet.system.files import open_own
+from reconet.system.locks import lock_file
 from reconet.system.progress import SILENT, Progress
 from reconet.system.run_files import BEST, LOCK, RECIPE
 from reconet.system.user_cache import cache_root
@@ -41,7 +41,7 @@ def _locked(folder: Path) -> Iterator[None]:
         raise OutputError(f"cannot write {folder}: {error.strerror}.") from error
     try:
         with suppress(OSError):  # a file system without locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            lock_file(handle)
         yield
     finally:
         os.close(handle)

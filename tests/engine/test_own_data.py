@@ -17,6 +17,7 @@ from reconet.engine.own_data import without_classes
 from reconet.errors import AbsentError, DataError, RecipeError
 from tests.data.formats.exports import EXPORTS, Scene, save_image, save_mask
 from tests.factories import smooth_image
+from tests.pretend_gpu import pretend_gpu
 
 CLASSES = ("road", "roof", "tree")
 
@@ -55,6 +56,14 @@ def test_a_folder_becomes_a_recipe_without_writing_anything(tmp_path: Path, cach
     assert (found.facts.height, found.facts.width) == (64, 80)
     assert found.report.ok
     assert not cache.exists()
+
+
+@pytest.mark.parametrize("bf16", [True, False])
+def test_a_gpu_that_only_emulates_bf16_trains_in_fp32(tmp_path: Path, bf16: bool) -> None:
+    folder = exported(tmp_path / "mine", "coco")
+    with pretend_gpu(bf16=bf16):
+        found = inspect_folder(folder, workers=0)
+    assert found.recipe.train.precision == ("bf16" if bf16 else "fp32")
 
 
 def test_kept_masks_give_the_same_recipe_and_can_be_opened(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ A mask is written in one move, so a conversion that was stopped resumes. Where m
 they are, only the lists are written.
 """
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +29,7 @@ from reconet.data.sets.folder_masks import FolderOptions, mask_reader, palette_o
 from reconet.data.sets.folder_val import images_of
 from reconet.errors import DataError, OutputError
 from reconet.system.files import open_own, write_text
+from reconet.system.locks import lock_file
 from reconet.system.progress import SILENT, Progress
 from reconet.system.user_cache import LABELS, cache_root
 from reconet.types import Label
@@ -181,7 +181,7 @@ def _locked(place: Path) -> Iterator[None]:
         raise OutputError(f"cannot use {place}: {error.strerror}.") from error
     try:
         with suppress(OSError):  # a file system without locks: two then write the same bytes
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            lock_file(handle)
         yield
     finally:
         os.close(handle)

@@ -6,7 +6,6 @@ this machine are remembered too.
 """
 
 import os
-import resource
 import subprocess
 import sys
 from contextlib import suppress
@@ -88,9 +87,12 @@ def _explain(done: subprocess.CompletedProcess[bytes], source: Path, seconds: in
 def _run(source: Path, seconds: int, memory: int) -> None:
     from reconet.inference.backends.exported import open_exported
 
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(ImportError):  # Windows has no limits
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     import torch
 
     opened = open_exported(source, trusted=True)
