@@ -36,7 +36,7 @@ from reconet.engine.setup import (
 )
 from reconet.engine.stop import StopSwitch, stop_on_signals
 from reconet.engine.summary import Forecast, start_lines, summarise_start
-from reconet.engine.train import Step, fail_together, train
+from reconet.engine.train import Step, check_weights, read_losses, train
 from reconet.engine.validate import validate
 from reconet.errors import DataError
 from reconet.evaluation import StoppedError, write_prediction_sheet
@@ -139,6 +139,7 @@ class TrainingRun:
             progress,
         )
         self.stop, self.status = StopSwitch(), ""
+        self.unread: list[Step] = []  # whose losses are still on the device
         self.log = Log(directory, self.state.step) if processes.is_first else None
 
     def _fit_trunk(self, model: Segmenter) -> None:
@@ -223,7 +224,7 @@ class TrainingRun:
     def _train(self, start: int) -> None:
         self.clock, self.clock_step = time.monotonic(), start
         forecast = Forecast(self.steps - start)
-        stream = fail_together(self.inputs.batches(start, self.steps), self.processes)
+        stream = self.inputs.batches(start, self.steps)
         loop = train(self.state, stream, self.balanced, self.steps, self.processes, self.stop)
         with closing(loop) as steps:  # so that no exchange of gradients outlives its process group
             while (step := self._next_step(steps)) is not None:
@@ -242,11 +243,7 @@ class TrainingRun:
     def _finish_step(self, step: Step) -> bool:
         """Log, validate and save if they are due. Returns True if the training is to stop."""
         settings, last = self.recipe.train, step.done == self.steps
-        self.log_state = replace(
-            self.log_state,
-            loss_sum=self.log_state.loss_sum + step.loss,
-            loss_count=self.log_state.loss_count + 1,
-        )
+        self.unread.append(step)
         self.progress.advance()
         for skipped in step.skipped:
             self.progress.note(f"skipped {skipped}")
@@ -257,7 +254,18 @@ class TrainingRun:
             self._save()
         return stopped
 
+    def _read_losses(self) -> None:
+        """Wait for the device, and end a training that has diverged."""
+        self.log_state = self.log_state.add(read_losses(self.unread, self.processes))
+        self.unread.clear()
+
+    def _check_network(self) -> None:
+        """Raise if the training has diverged: such a network is not scored or saved."""
+        self._read_losses()
+        check_weights(self.state)
+
     def _log_step(self, step: Step) -> None:
+        self._read_losses()
         now, images = time.monotonic(), self.recipe.train.batch * (step.done - self.clock_step)
         speed, memory = images / max(1e-9, now - self.clock), memory_mb(self.processes.device)
         self.clock, self.clock_step = now, step.done
@@ -285,6 +293,7 @@ class TrainingRun:
         due = step % settings.eval_every == 0 or step == self.steps
         if not due or self.log_state.validated == step:
             return False
+        self._check_network()
         try:
             values, iou_k, loss = validate(
                 self.state.best_model,
@@ -336,6 +345,7 @@ class TrainingRun:
         save_trained(self.directory / BEST, TrainedNetwork(model=self.state.best_model, info=info))
 
     def _save(self) -> None:
+        self._check_network()
         path = self.directory / LAST
         self.processes.run_on_first(lambda: save_last(path, self.state, self.log_state))
 

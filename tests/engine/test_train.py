@@ -84,7 +84,7 @@ def test_losses_of_contexts_are_those_of_their_parts(context: str) -> None:
             if isinstance(module, nn.Dropout | nn.Dropout2d):
                 module.p = 0.0
         stream = [Batch(0, image, label, ("a", "b", "c", "d"), ())]
-        own.append(next(train(state, stream, chosen, 40, ALONE)).loss)
+        own.append(float(next(train(state, stream, chosen, 40, ALONE)).loss))
     assert own == pytest.approx([own[0]] * 3, rel=1e-5)
 
 
