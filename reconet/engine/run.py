@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from reconet.data import complete_recipe, open_split
-from reconet.data.dataset import left_out_note, share_images
+from reconet.data.dataset import Dataset, left_out_note, share_images
 from reconet.engine.balance import balanced_recipe
 from reconet.engine.checkpoint import LogState, load_last, save_last
 from reconet.engine.events import Events, open_events
@@ -29,9 +28,9 @@ from reconet.engine.run_directory import (
 )
 from reconet.engine.setup import (
     augmentation,
-    check_labels,
     check_start,
     make_state,
+    open_splits,
     total_steps,
 )
 from reconet.engine.stop import StopSwitch, stop_on_signals
@@ -42,7 +41,7 @@ from reconet.errors import DataError
 from reconet.evaluation import StoppedError, write_prediction_sheet
 from reconet.inference.protocol import Protocol
 from reconet.models.network_info import NetworkInfo
-from reconet.models.segmenter import Segmenter, complete_backbone
+from reconet.models.segmenter import Segmenter
 from reconet.models.trained import TrainedNetwork, save_trained
 from reconet.recipes.schema import Recipe
 from reconet.system.allocator import keep_freed_memory
@@ -79,25 +78,21 @@ def run_training(
     *,
     resume: bool = False,
     device: str = "auto",
-    log: Sequence[str] = (),
+    log: Sequence[str] = (),  # loggers beside TensorBoard: "wandb", "mlflow"
     progress: Progress = SILENT,
 ) -> TrainingResult:
-    """Train a recipe in a run directory, from the beginning or from the last checkpoint.
-
-    `log` names loggers beside TensorBoard: "wandb", "mlflow".
-    """
+    """Train a recipe in a run directory, from the beginning or from the last checkpoint."""
     # torchrun starts all processes again if one has died. The training then resumes by itself.
     resume = resume or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
     with join_processes(device) as processes, ExitStack() as stack:
         keep_freed_memory()
-        recipe = complete_recipe(recipe)
-        check_start(recipe, processes, resume=resume)
-        recipe = complete_backbone(recipe)
+        recipe = check_start(recipe, processes, resume=resume)
+        splits = open_splits(recipe, processes)
         directory = Path(processes.broadcast(str(directory)))
         processes.run_on_first(lambda: stack.enter_context(lock_directory(directory)))
         opened = processes.run_on_first(lambda: open_run(directory, recipe, resume=resume))
         progress = progress if processes.is_first else SILENT
-        return TrainingRun(recipe, directory, processes, progress, opened, log).run()
+        return TrainingRun(recipe, splits, directory, processes, progress, opened, log).run()
 
 
 class TrainingRun:
@@ -106,6 +101,7 @@ class TrainingRun:
     def __init__(
         self,
         recipe: Recipe,
+        splits: tuple[Dataset, Dataset],
         directory: Path,
         processes: Processes,
         progress: Progress,
@@ -114,9 +110,7 @@ class TrainingRun:
     ) -> None:
         self.recipe, self.directory, self.loggers = recipe, directory, log
         self.processes, self.progress = processes, progress
-        self.train_set = open_split(recipe.data, recipe.data.train_split)
-        self.val_set = open_split(recipe.data, recipe.data.val_split)
-        check_labels(self.train_set, self.val_set)
+        self.train_set, self.val_set = splits
         self.seen_in_training = share_images(self.train_set, self.val_set)
         self.steps = total_steps(recipe, len(self.train_set))
         torch.manual_seed(recipe.train.seed)
@@ -124,7 +118,10 @@ class TrainingRun:
         self.state = make_state(
             recipe, num_classes, processes, fresh=not opened.resume, fit=self._fit_trunk
         )
-        self.log_state = load_last(directory / LAST, self.state) if opened.resume else LogState()
+        self.log_state = LogState()
+        with processes.together():
+            if opened.resume:
+                self.log_state = load_last(directory / LAST, self.state)
         self.before = opened.before
         self.balanced = balanced_recipe(
             recipe, directory, self.train_set, processes, progress, resume=opened.resume
@@ -259,11 +256,6 @@ class TrainingRun:
         self.log_state = self.log_state.add(read_losses(self.unread, self.processes))
         self.unread.clear()
 
-    def _check_network(self) -> None:
-        """Raise if the training has diverged: such a network is not scored or saved."""
-        self._read_losses()
-        check_weights(self.state)
-
     def _log_step(self, step: Step) -> None:
         self._read_losses()
         now, images = time.monotonic(), self.recipe.train.batch * (step.done - self.clock_step)
@@ -293,7 +285,8 @@ class TrainingRun:
         due = step % settings.eval_every == 0 or step == self.steps
         if not due or self.log_state.validated == step:
             return False
-        self._check_network()
+        self._read_losses()
+        check_weights(self.state)
         try:
             values, iou_k, loss = validate(
                 self.state.best_model,
@@ -345,7 +338,8 @@ class TrainingRun:
         save_trained(self.directory / BEST, TrainedNetwork(model=self.state.best_model, info=info))
 
     def _save(self) -> None:
-        self._check_network()
+        self._read_losses()
+        check_weights(self.state)
         path = self.directory / LAST
         self.processes.run_on_first(lambda: save_last(path, self.state, self.log_state))
 

@@ -112,7 +112,7 @@ def read_losses(steps: Sequence[Step], processes: Processes) -> list[float]:
     if not steps:
         return []
     own = torch.stack([step.loss for step in steps]).tolist()
-    losses = [sum(parts) for parts in zip(*processes.gather(own), strict=True)]
+    losses: list[float] = torch.tensor(processes.gather(own)).sum(0).tolist()
     for loss, step in zip(losses, steps, strict=True):
         if not math.isfinite(loss):
             names = ", ".join(name for names in processes.gather(step.names) for name in names)

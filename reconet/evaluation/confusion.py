@@ -95,9 +95,9 @@ def count_confusion(
         raise DataError(f"{dataset.info.name} has no images in split {dataset.split!r}.")
     device = processes.device
     count_kk = torch.zeros(num_classes, num_classes, dtype=torch.int64, device=device)
-    error, stopped, skipped, loss = None, False, 0, torch.zeros(2, dtype=torch.float64)
+    stopped, skipped, loss = False, 0, torch.zeros(2, dtype=torch.float64)
     rank, size = processes.rank, processes.size
-    try:
+    with processes.together():
         for sample in samples(
             dataset, rank=rank, processes=size, workers=workers, on_error=on_error
         ):
@@ -117,9 +117,6 @@ def count_confusion(
             progress.advance()
             if stopped := stop():
                 break
-    except ReconetError as raised:
-        error = raised
-    processes.raise_together(error)
     if processes.sum(torch.tensor(float(stopped), device=device)):
         raise StoppedError("stopped before the last image.")
     all_skipped = processes.sum(torch.tensor(skipped, device=device))
