@@ -7,7 +7,7 @@ one process, and nothing here communicates.
 import os
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -76,10 +76,8 @@ class Processes:
             return value, lambda: [flag() for flag in flags]
         own = [value.new_full((1,), flag()) for flag in flags]
         sums = self.sum(torch.cat([value, *own]))
-        on_gpu = sums.is_cuda
-        raised = torch.empty(len(own), dtype=sums.dtype, pin_memory=on_gpu)
-        raised.copy_(sums[-len(own) :], non_blocking=True)
-        arrived = torch.cuda.current_stream().record_event() if on_gpu else None
+        raised = sums[-len(own) :].to("cpu", non_blocking=True)
+        arrived = torch.cuda.current_stream().record_event() if sums.is_cuda else None
 
         def read() -> list[bool]:
             if arrived is not None:
@@ -159,11 +157,12 @@ class Processes:
         machines = self.gather(os.environ.get("GROUP_RANK", "0"))
         if len(set(machines)) == 1:
             return self
-        sign = folder / f".seen-{self.broadcast(uuid4().hex)}"
-        with self.together():
+        name = f".seen-{uuid4().hex}"
+        with suppress(OSError):
             if self.is_first:
                 folder.mkdir(parents=True, exist_ok=True)
-                sign.touch()
+                (folder / name).touch()
+        sign = folder / self.broadcast(name)
         shared = all(self.gather(sign.exists()))
         if self.is_first:
             sign.unlink(missing_ok=True)

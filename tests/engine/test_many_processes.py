@@ -69,3 +69,28 @@ def test_two_nodes_train_together(tmp_path: Path) -> None:
         code, out, err = finish(agent)
         assert code == 0, out + err
     assert last(tmp_path / "run")["step"] == 12
+
+
+def as_two_machines(*commands: list[str], port: int) -> list[tuple[int, str, str]]:
+    """Run one process for each command, as torchrun does on machines of one process."""
+    meet = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    own = [{**meet, "RANK": str(n), "GROUP_RANK": str(n), "LOCAL_RANK": "0"} for n in range(2)]
+    started = [start(one, environment=extra) for one, extra in zip(commands, own, strict=True)]
+    return [finish(process) for process in started]
+
+
+def test_processes_with_other_images_or_settings_are_refused(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    for port, (setting, reason) in enumerate(
+        [
+            ("data.options.train=24", "images of train of process 1 on "),
+            ("optim.lr=0.03", "settings of process 1 on "),
+        ],
+        start=29741,
+    ):
+        ends = as_two_machines(command(out), command(out, f"--set={setting}"), port=port)
+        for code, _, err in ends:
+            assert code == 2, err
+            assert err.count("reconet: ") == 1
+            assert f"reconet: {reason}" in err
+        assert not out.exists()
