@@ -17,14 +17,11 @@ from reconet.system.distributed import Processes
 def synchronise_batchnorm(model: nn.Module, processes: Processes) -> nn.Module:
     """Replace every batch norm by one that sees the whole batch.
 
-    On GPUs this is torch's SyncBatchNorm. torch has none for CPUs, so ours is used there.
-    A PooledBN is replaced too: two processes always have two values per channel.
+    torch's SyncBatchNorm is for GPUs alone, refuses meta tensors, and reads from the GPU in every
+    layer. A PooledBN is replaced too: two processes always have two values per channel.
     """
     if processes.size == 1:
         return model
-    if processes.device.type == "cuda":
-        converted: nn.Module = nn.SyncBatchNorm.convert_sync_batchnorm(model)
-        return converted
     for module in list(model.modules()):
         for name, child in module.named_children():
             if isinstance(child, nn.BatchNorm2d):
@@ -49,10 +46,10 @@ class SyncBatchNorm(nn.BatchNorm2d):
         if not self.training or x_bchw.is_meta:
             stored = (self.running_mean, self.running_var, self.weight, self.bias)
             return F.batch_norm(x_bchw, *stored, eps=self.eps)
-        arguments = (x_bchw.float(), self.weight, self.bias, self.eps)
+        arguments = (x_bchw, self.weight, self.bias, self.eps)
         y, mean_c, var_c, count = _Normalise.apply(*arguments)  # type: ignore[no-untyped-call]
         self._track(mean_c, var_c, count)
-        return y.to(x_bchw.dtype)  # type: ignore[no-any-return]
+        return y  # type: ignore[no-any-return]
 
     @torch.no_grad()
     def _track(self, mean_c: Tensor, var_c: Tensor, count: Tensor) -> None:
@@ -97,30 +94,32 @@ class _Normalise(torch.autograd.Function):
     def forward(
         ctx: Any, x_bchw: Tensor, weight_c: Tensor, bias_c: Tensor, eps: float
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        mean_c, var_c, count = gather_statistics(x_bchw)
+        full_bchw = x_bchw.float()
+        mean_c, var_c, count = gather_statistics(full_bchw)
         ctx.save_for_backward(x_bchw, weight_c, mean_c, var_c, count)
         ctx.eps = eps
         ctx.mark_non_differentiable(mean_c, var_c, count)
-        y = F.batch_norm(x_bchw, mean_c, var_c, weight_c, bias_c, eps=eps)
-        return y, mean_c, var_c, count
+        y = F.batch_norm(full_bchw, mean_c, var_c, weight_c, bias_c, eps=eps)
+        return y.to(x_bchw.dtype), mean_c, var_c, count
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x_bchw, weight_c, mean_c, var_c, count = ctx.saved_tensors
-        dy_bchw = gradients[0]
+        full_bchw, dy_bchw = x_bchw.float(), gradients[0].float()
+        invstd_c = torch.rsqrt(var_c + ctx.eps)
         wanted = [False, True, True]  # of x, weight, bias: the second is sum(dy * z)
         _, dweight_c, dbias_c = torch.ops.aten.native_batch_norm_backward(
-            dy_bchw, x_bchw, weight_c, mean_c, var_c, None, None, False, ctx.eps, wanted
+            dy_bchw, full_bchw, weight_c, mean_c, var_c, mean_c, invstd_c, False, ctx.eps, wanted
         )
         if not ctx.needs_input_grad[0]:
             return None, dweight_c, dbias_c, None
         sums = torch.cat([dweight_c, dbias_c])
         dist.all_reduce(sums)
         sum_dyz_c, sum_dy_c = (sums / count).chunk(2)
-        scale_c = weight_c * torch.rsqrt(var_c + ctx.eps)
+        scale_c = weight_c * invstd_c
         # The terms with z and without dy are a batch norm of x.
         dx_bchw = F.batch_norm(
-            x_bchw, mean_c, var_c, -scale_c * sum_dyz_c, -scale_c * sum_dy_c, eps=ctx.eps
+            full_bchw, mean_c, var_c, -scale_c * sum_dyz_c, -scale_c * sum_dy_c, eps=ctx.eps
         )
         dx_bchw.addcmul_(dy_bchw, scale_c[:, None, None])
-        return dx_bchw, dweight_c, dbias_c, None
+        return dx_bchw.to(x_bchw.dtype), dweight_c, dbias_c, None
