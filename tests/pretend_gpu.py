@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import MagicMock, patch
 
 import torch
 from torch import Tensor
@@ -334,6 +334,7 @@ def _changes(gpu: Gpu, count: int, bf16: bool) -> Iterator[tuple[Any, dict[str, 
         "device_count": lambda: count,
         "current_device": lambda: gpu.device.index,
         "set_device": lambda device: setattr(gpu, "device", device),
+        "current_stream": MagicMock(),  # all is done at once, so its events have happened
         "synchronize": lambda device=None: gpu.count(gpu.waits),
         "max_memory_allocated": lambda device=None: 10**6,
         "mem_get_info": lambda device=None: (FREE_BYTES, FREE_BYTES),

@@ -84,7 +84,7 @@ def test_a_network_that_diverged_is_neither_saved_nor_kept(
     assert "Try a lower optim.lr" in line
     left = {path.name for path in (tmp_path / "run").iterdir()}
     assert not left & {"last.pt", "best.safetensors"}
-    assert [line["kind"] for line in read_log(tmp_path / "run")] == ["summary"]
+    assert not [line for line in read_log(tmp_path / "run") if line["kind"] == "val"]
 
 
 def test_a_broken_image_in_the_middle_names_itself_and_keeps_the_work(

@@ -1,6 +1,7 @@
 """Trials on cached features share them: they are there before the first trial starts."""
 
 import shutil
+import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from reconet.engine import plan_features
 from reconet.errors import OutputError, TrainingError
 from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
-from reconet.study import StudyPlan, make_plan, prepare_study, run_study, scheduler
+from reconet.study import StudyPlan, make_plan, prepare_study, run_study
 from reconet.study.features import distinct_recipes
 from reconet.study.run_trial import run_trial
 from reconet.study.scheduler import run_trials
@@ -164,7 +165,7 @@ def test_jobs_share_the_gpus_that_the_study_may_use(
         def poll(self) -> int:
             return 1
 
-    monkeypatch.setattr(scheduler.subprocess, "Popen", Ended)
+    monkeypatch.setattr(subprocess, "Popen", Ended)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     for visible, expected in ((None, "010"), ("5,GPU-1f", ["5", "GPU-1f", "5"])):
