@@ -5,6 +5,7 @@ one process, and nothing here communicates.
 """
 
 import os
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -31,6 +32,7 @@ T = TypeVar("T")
 # For one exchange. NCCL's own 10 minutes are less than one process may need to download weights or
 # to check cached features. A machine that lost power is given up after this time.
 TIMEOUT = timedelta(hours=2)
+MEET = timedelta(minutes=5)  # for all processes of a start to be there
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,11 +191,7 @@ def join_processes(device: str = "auto") -> Iterator[Processes]:
         yield Processes.single(chosen)
         return
     store, rank, size = next(rendezvous("env://"))
-    if os.environ.get("GROUP_WORLD_SIZE") == "1":
-        # One machine: after a restart torchrun hands out the same store, with the addresses of
-        # processes that are gone. (Several machines may count restarts differently.)
-        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        store = dist.PrefixStore(f"attempt {attempt}", store)  # type: ignore[attr-defined]
+    store = _fresh_part(store, rank, size)
     backend = "nccl" if chosen.type == "cuda" else "gloo"
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=TIMEOUT)
     try:
@@ -204,6 +202,31 @@ def join_processes(device: str = "auto") -> Iterator[Processes]:
             dist.destroy_process_group()
         raise  # else others may wait for this one. NCCL would wait for them: torchrun ends them
     dist.destroy_process_group()
+
+
+def _fresh_part(store: Any, rank: int, size: int) -> Any:
+    """Return a part of a store that only the processes of this start know.
+
+    After a restart torchrun hands out the same store, with the addresses of processes that are
+    gone, and machines may count restarts differently. So each process calls the first one under a
+    name that it has never used, and the first one answers with the name of the part.
+    """
+    store.set_timeout(MEET)
+    own, deadline = uuid4().hex, time.monotonic() + MEET.total_seconds()
+    if rank > 0:
+        store.set(f"process {rank}", own)
+        part = store.get(own).decode()
+        store.set(f"{part} {rank}", "here")
+        return dist.PrefixStore(part, store)  # type: ignore[attr-defined]
+    others = range(1, size)
+    while not store.check([f"{own} {other}" for other in others]):
+        for call in [f"process {other}" for other in others]:
+            if store.check([call]):
+                store.set(store.get(call).decode(), own)
+        if time.monotonic() > deadline:
+            raise RuntimeError("Timed out: other processes of this task have not started.")
+        time.sleep(0.05)
+    return dist.PrefixStore(own, store)  # type: ignore[attr-defined]
 
 
 def _reason(error: Exception) -> str:

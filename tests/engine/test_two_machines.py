@@ -163,13 +163,13 @@ def test_a_machine_that_dies_and_a_link_that_is_cut_cost_nothing(
     first, second = (machine.start(directory) for machine in machines)
     while not reached(directory, 10):
         time.sleep(0.05)
-        assert first.poll() is None
+        assert first.poll() is None, (finish(first), machines[1].kill(), second.communicate())
     machines[1].kill()
     second.communicate()
     second = machines[1].start(directory)
     while not reached(directory, 25):
         time.sleep(0.05)
-        assert first.poll() is None
+        assert first.poll() is None, (finish(first), machines[1].kill(), second.communicate())
     ip("link", "set", BRIDGE, "down")
     time.sleep(60)
     ip("link", "set", BRIDGE, "up")
