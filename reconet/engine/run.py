@@ -63,7 +63,7 @@ class TrainingResult:
     directory: Path
     step: int
     steps: int
-    stopped_by: int | None  # the signal that stopped it early
+    stopped_by: int | None  # the signal that stopped it early, on whatever process
     out_of_patience: bool  # the score did not improve any more
     is_first: bool  # of many processes, the one that talks to the user
 
@@ -178,7 +178,7 @@ class TrainingRun:
             directory=self.directory,
             step=self.state.step,
             steps=self.steps,
-            stopped_by=self.stop.signal,
+            stopped_by=next(filter(None, self.processes.gather(self.stop.signal)), None),
             out_of_patience=self._out_of_patience(),
             is_first=self.processes.is_first,
         )
