@@ -185,7 +185,13 @@ def test_other_data_on_one_machine_is_refused_on_both(
 ) -> None:
     for image in (machines[1].folder / "data").rglob("JPEGImages/*.jpg"):
         image.write_bytes(image.read_bytes() + b" ")
-    for code, _, err in train(machines, tmp_path / "run"):
+    started = [machine.start(tmp_path / "run") for machine in machines]
+    while all(process.poll() is None for process in started):
+        time.sleep(0.2)
+    time.sleep(20)
+    for machine, process in zip(machines, started, strict=True):
+        machine.kill()  # torchrun starts again three times, and may wait for one that gave up
+        code, _, err = finish(process)
         assert code != 0
         assert "process 1 on reconet-two are not those of process 0 on reconet-one" in err
     assert not (tmp_path / "run").exists()
