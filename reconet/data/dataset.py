@@ -118,7 +118,7 @@ def identify(dataset: Dataset, index: int) -> str:
 def fingerprint(dataset: Dataset, index: int) -> str:
     """Describe a sample by its name and the sizes of its files, as they are in every copy."""
     if not isinstance(dataset, FileDataset):
-        return dataset.name(index)
+        return f"{dataset.name(index)} of {dataset!r}"
     name, *files = dataset.pairs[index]
     return " ".join([name, *(str(path.stat().st_size) for path in files if path is not None)])
 

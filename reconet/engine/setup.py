@@ -103,8 +103,8 @@ def open_splits(recipe: Recipe, processes: Processes) -> tuple[Dataset, Dataset]
 
 
 def _facts(recipe: Recipe, splits: Sequence[Dataset]) -> dict[str, str]:
-    """Describe what all processes must have in common. Roots may differ."""
-    settings = recipe.model_dump_json(exclude={"data": {"root", "options"}})
+    """Describe what all processes must have in common. Places of files may differ."""
+    settings = recipe.model_dump_json(exclude={"data": {"root", "options", "workers"}})
     facts = {"settings": _digest([settings])}
     for split in splits:
         classes, images = split.info.classes, map(fingerprint, repeat(split), range(len(split)))

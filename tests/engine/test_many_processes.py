@@ -60,6 +60,21 @@ def test_torchrun_restarts_a_killed_worker_and_the_run_completes(tmp_path: Path)
     assert "Traceback" not in err
 
 
+def test_a_stop_of_one_process_stops_all_and_none_says_it_has_finished(tmp_path: Path) -> None:
+    process = start(command(tmp_path / "run", "--set=train.steps=2000"), processes=2)
+    while not reached(tmp_path / "run", 4):
+        time.sleep(0.005)
+        assert process.poll() is None
+    os.kill(psutil.Process(process.pid).children()[-1].pid, signal.SIGTERM)
+    code, out, err = finish(process)
+    assert code != 0, out + err
+    assert "stopped: " in err
+    assert "finished: " not in err
+    step = last(tmp_path / "run")["step"]
+    assert isinstance(step, int)
+    assert step >= read_log(tmp_path / "run")[-1]["step"] >= 4
+
+
 @pytest.mark.slow
 def test_two_nodes_train_together(tmp_path: Path) -> None:
     # Two torchrun agents on one machine are two nodes to torch.
