@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,10 @@ def command(directory: Path, *more: str, recipe: str = "scenes/tiny") -> list[st
 
 
 def start(
-    arguments: list[str], processes: int = 1, torchrun: tuple[str, ...] = ()
+    arguments: list[str],
+    processes: int = 1,
+    torchrun: tuple[str, ...] = (),
+    environment: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[str]:
     launcher = [sys.executable, "-m"]
     if processes > 1 or torchrun:
@@ -58,7 +61,7 @@ def start(
         launcher += ["torch.distributed.run", f"--nproc-per-node={processes}", *own, "-m"]
     return subprocess.Popen(
         [*launcher, *arguments],
-        env=ENVIRONMENT,
+        env=ENVIRONMENT | dict(environment or {}),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import MagicMock, patch
 
 import torch
 from torch import Tensor
@@ -334,6 +334,7 @@ def _changes(gpu: Gpu, count: int, bf16: bool) -> Iterator[tuple[Any, dict[str, 
     cuda: dict[str, Any] = {
         "_lazy_init": lambda: None,
         "is_available": lambda: True,
+        "current_stream": MagicMock(),  # all is done at once, so its events have happened
         "is_initialized": lambda: True,
         "manual_seed_all": lambda seed: None,
         "device_count": lambda: count,

@@ -81,7 +81,7 @@ def bench_train(
 
 def _step(run: Iterator[Step], losses: list[float], *, keep_memory: bool) -> None:
     keep_freed_memory(keep_memory)
-    losses.append(next(run).loss)
+    losses.append(float(next(run).loss))
 
 
 def _steps(recipe: Recipe, processes: Processes, steps: int) -> Iterator[Step]:

@@ -57,8 +57,7 @@ def open_features(
     with processes.first_holds(lambda: lock_store(store, progress)):
         described = {**(about or {}), **facts, **_unusual(precision)}
         processes.run_on_first(lambda: _prepare(store, identities, described, progress))
-        error = None
-        try:
+        with processes.together():
             fill(
                 store,
                 source,
@@ -69,9 +68,6 @@ def open_features(
                 size=processes.size,
                 progress=progress,
             )
-        except (DataError, OutputError) as raised:
-            error = raised
-        processes.raise_together(error)
         processes.run_on_first(lambda: _check_complete(store))
     return store
 

@@ -141,6 +141,14 @@ def _digest_of(path: Path, size: int, changed: int) -> str:
     return blake2b(read_file(path), digest_size=16).hexdigest()
 
 
+def fingerprint(dataset: Dataset, index: int) -> str:
+    """Describe a sample by its name and the sizes of its files, as they are in every copy."""
+    if not isinstance(dataset, FileDataset):
+        return f"{dataset.name(index)} of {dataset!r}"
+    name, *files = dataset.pairs[index]
+    return " ".join([name, *(str(path.stat().st_size) for path in files if path is not None)])
+
+
 def has_labels(dataset: Dataset) -> bool:
     """Return whether there are labels to score against. Opens no files."""
     return not isinstance(dataset, FileDataset) or any(p.mask is not None for p in dataset.pairs)

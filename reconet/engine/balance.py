@@ -86,8 +86,7 @@ def _count(
     recipe: Recipe, train_set: Dataset, processes: Processes, progress: Progress
 ) -> list[int]:
     """Count the pixels of each class, each process in its share of the masks."""
-    own_k, error = torch.zeros(len(train_set.info.classes), dtype=torch.int64), None
-    try:
+    with processes.together():
         counted_k = count_classes(
             train_set,
             range(processes.rank, len(train_set), processes.size),
@@ -96,9 +95,6 @@ def _count(
             progress=progress,
         )
         own_k = torch.from_numpy(counted_k)
-    except DataError as raised:
-        error = raised
-    processes.raise_together(error)
     pixels_k: list[int] = processes.sum(own_k.to(processes.device)).tolist()
     if not any(pixels_k):
         raise DataError(

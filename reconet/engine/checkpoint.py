@@ -4,7 +4,7 @@ last.pt holds tensors, numbers and text. Loading it never runs code from it.
 """
 
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -35,6 +35,13 @@ class LogState:
     loss_count: int = 0
     validated: int = 0  # the step of the last validation
     stale: int = 0  # validations since the best score
+
+    def add(self, losses: list[float]) -> "LogState":
+        """Add the losses of some steps, one after another: rounding depends on the order."""
+        total = self.loss_sum
+        for loss in losses:
+            total += loss
+        return replace(self, loss_sum=total, loss_count=self.loss_count + len(losses))
 
 
 def save_last(path: Path, state: State, log_state: LogState) -> None:

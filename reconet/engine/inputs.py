@@ -16,6 +16,7 @@ from reconet.cache import (
     StoreGroup,
     TrainingViews,
     WholeImages,
+    cache_root,
     check_room,
     count_feature_confusion,
     feature_batches,
@@ -146,14 +147,18 @@ def open_inputs(
         )
     views = training_request(recipe, augmentation, model, train_set)
     whole = validation_request(recipe, model, val_set)
-    processes.run_on_first(lambda: check_room([*views.find(model), *whole.find(model)]))
+    local = processes.sharing(cache_root())  # each machine fills a cache of its own
+    with processes.together():
+        local.run_on_first(lambda: check_room([*views.find(model), *whole.find(model)]))
+        train_store = views.open(model, local, progress)
+        val_store = whole.open(model, local, progress)
     return CachedInputs(
         recipe=recipe,
         train_set=train_set,
         val_set=val_set,
         processes=processes,
-        train_store=views.open(model, processes, progress),
-        val_store=whole.open(model, processes, progress),
+        train_store=train_store,
+        val_store=val_store,
     )
 
 

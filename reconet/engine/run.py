@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from reconet.data import complete_recipe, open_split
-from reconet.data.dataset import left_out_note, share_images
+from reconet.data.dataset import Dataset, left_out_note, share_images
 from reconet.engine.balance import balanced_recipe
 from reconet.engine.checkpoint import LogState, load_last, save_best, save_last
 from reconet.engine.events import Events, open_events
@@ -29,20 +28,19 @@ from reconet.engine.run_directory import (
 )
 from reconet.engine.setup import (
     augmentation,
-    check_labels,
     check_start,
     make_state,
+    open_splits,
     total_steps,
 )
 from reconet.engine.stop import StopSwitch, stop_on_signals
 from reconet.engine.summary import Forecast, start_lines, summarise_start
-from reconet.engine.train import Step, fail_together, train
+from reconet.engine.train import Step, check_weights, read_losses, train
 from reconet.engine.validate import validate
 from reconet.errors import DataError
 from reconet.evaluation import StoppedError, write_prediction_sheet
 from reconet.inference.protocol import Protocol
 from reconet.models.network_info import NetworkInfo
-from reconet.models.segmenter import Segmenter, complete_backbone
 from reconet.models.trained import TrainedNetwork
 from reconet.recipes.schema import Recipe
 from reconet.system.allocator import keep_freed_memory
@@ -64,7 +62,7 @@ class TrainingResult:
     directory: Path
     step: int
     steps: int
-    stopped_by: int | None  # the signal that stopped it early
+    stopped_by: int | None  # the signal that stopped it early, on whatever process
     out_of_patience: bool  # the score did not improve any more
     is_first: bool  # of many processes, the one that talks to the user
 
@@ -79,25 +77,21 @@ def run_training(
     *,
     resume: bool = False,
     device: str = "auto",
-    log: Sequence[str] = (),
+    log: Sequence[str] = (),  # loggers beside TensorBoard: "wandb", "mlflow"
     progress: Progress = SILENT,
 ) -> TrainingResult:
-    """Train a recipe in a run directory, from the beginning or from the last checkpoint.
-
-    `log` names loggers beside TensorBoard: "wandb", "mlflow".
-    """
+    """Train a recipe in a run directory, from the beginning or from the last checkpoint."""
     # torchrun starts all processes again if one has died. The training then resumes by itself.
     resume = resume or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
     with join_processes(device) as processes, ExitStack() as stack:
         keep_freed_memory()
-        recipe = complete_recipe(recipe)
-        check_start(recipe, processes, resume=resume)
-        recipe = complete_backbone(recipe)
+        recipe = check_start(recipe, processes, resume=resume)
+        splits = open_splits(recipe, processes)
         directory = Path(processes.broadcast(str(directory)))
         processes.run_on_first(lambda: stack.enter_context(lock_directory(directory)))
         opened = processes.run_on_first(lambda: open_run(directory, recipe, resume=resume))
         progress = progress if processes.is_first else SILENT
-        return TrainingRun(recipe, directory, processes, progress, opened, log).run()
+        return TrainingRun(recipe, splits, directory, processes, progress, opened, log).run()
 
 
 class TrainingRun:
@@ -106,6 +100,7 @@ class TrainingRun:
     def __init__(
         self,
         recipe: Recipe,
+        splits: tuple[Dataset, Dataset],
         directory: Path,
         processes: Processes,
         progress: Progress,
@@ -114,35 +109,33 @@ class TrainingRun:
     ) -> None:
         self.recipe, self.directory, self.loggers = recipe, directory, log
         self.processes, self.progress = processes, progress
-        self.train_set = open_split(recipe.data, recipe.data.train_split)
-        self.val_set = open_split(recipe.data, recipe.data.val_split)
-        check_labels(self.train_set, self.val_set)
+        self.train_set, self.val_set = splits
         self.seen_in_training = share_images(self.train_set, self.val_set)
         self.steps = total_steps(recipe, len(self.train_set))
         torch.manual_seed(recipe.train.seed)
         num_classes = len(self.train_set.info.classes)
         self.state = make_state(
-            recipe, num_classes, processes, fresh=not opened.resume, fit=self._fit_trunk
+            recipe,
+            num_classes,
+            processes,
+            fresh=not opened.resume,
+            fit=lambda model: fit_trunk(model, recipe, self.train_set, processes, progress),
         )
-        self.log_state = load_last(directory / LAST, self.state) if opened.resume else LogState()
+        self.log_state = LogState()
+        with processes.together():
+            if opened.resume:
+                self.log_state = load_last(directory / LAST, self.state)
         self.before = opened.before
         self.balanced = balanced_recipe(
             recipe, directory, self.train_set, processes, progress, resume=opened.resume
         )
+        model, drawn = self.state.model, augmentation(recipe)
         self.inputs = open_inputs(
-            recipe,
-            augmentation(recipe),
-            self.state.model,
-            self.train_set,
-            self.val_set,
-            processes,
-            progress,
+            recipe, drawn, model, self.train_set, self.val_set, processes, progress
         )
         self.stop, self.status = StopSwitch(), ""
+        self.unread: list[Step] = []  # whose losses are still on the device
         self.log = Log(directory, self.state.step) if processes.is_first else None
-
-    def _fit_trunk(self, model: Segmenter) -> None:
-        fit_trunk(model, self.recipe, self.train_set, self.processes, self.progress)
 
     def run(self) -> TrainingResult:
         """Train what is left to train, then draw the predictions of the best network."""
@@ -181,7 +174,7 @@ class TrainingRun:
             directory=self.directory,
             step=self.state.step,
             steps=self.steps,
-            stopped_by=self.stop.signal,
+            stopped_by=next(filter(None, self.processes.gather(self.stop.signal)), None),
             out_of_patience=self._out_of_patience(),
             is_first=self.processes.is_first,
         )
@@ -224,7 +217,7 @@ class TrainingRun:
     def _train(self, start: int) -> None:
         self.clock, self.clock_step = time.monotonic(), start
         forecast = Forecast(self.steps - start)
-        stream = fail_together(self.inputs.batches(start, self.steps), self.processes)
+        stream = self.inputs.batches(start, self.steps)
         loop = train(self.state, stream, self.balanced, self.steps, self.processes, self.stop)
         with closing(loop) as steps:  # so that no exchange of gradients outlives its process group
             while (step := self._next_step(steps)) is not None:
@@ -243,11 +236,7 @@ class TrainingRun:
     def _finish_step(self, step: Step) -> bool:
         """Log, validate and save if they are due. Returns True if the training is to stop."""
         settings, last = self.recipe.train, step.done == self.steps
-        self.log_state = replace(
-            self.log_state,
-            loss_sum=self.log_state.loss_sum + step.loss,
-            loss_count=self.log_state.loss_count + 1,
-        )
+        self.unread.append(step)
         self.progress.advance()
         for skipped in step.skipped:
             self.progress.note(f"skipped {skipped}")
@@ -258,7 +247,13 @@ class TrainingRun:
             self._save()
         return stopped
 
+    def _read_losses(self) -> None:
+        """Wait for the device, and end a training that has diverged."""
+        self.log_state = self.log_state.add(read_losses(self.unread, self.processes))
+        self.unread.clear()
+
     def _log_step(self, step: Step) -> None:
+        self._read_losses()
         now, images = time.monotonic(), self.recipe.train.batch * (step.done - self.clock_step)
         speed, memory = images / max(1e-9, now - self.clock), memory_mb(self.processes.device)
         self.clock, self.clock_step = now, step.done
@@ -286,6 +281,8 @@ class TrainingRun:
         due = step % settings.eval_every == 0 or step == self.steps
         if not due or self.log_state.validated == step:
             return False
+        self._read_losses()
+        check_weights(self.state)
         try:
             values, iou_k, loss = validate(
                 self.state.best_model,
@@ -338,6 +335,8 @@ class TrainingRun:
         save_best(self.directory / BEST, trained, newest=self.seen_in_training)
 
     def _save(self) -> None:
+        self._read_losses()
+        check_weights(self.state)
         path = self.directory / LAST
         self.processes.run_on_first(lambda: save_last(path, self.state, self.log_state))
 

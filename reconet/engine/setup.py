@@ -1,10 +1,14 @@
 """Build what a training needs from its recipe, and check it before the first step."""
 
-from collections.abc import Callable
+import platform
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
+from itertools import repeat
 
 import torch
 
-from reconet.data.dataset import Dataset, has_labels, read_label
+from reconet.data import complete_recipe, open_split
+from reconet.data.dataset import Dataset, fingerprint, has_labels, read_label
 from reconet.data.order import steps_per_epoch
 from reconet.data.transforms import Augmentation
 from reconet.engine.init_from import start_from
@@ -14,7 +18,7 @@ from reconet.engine.train import State
 from reconet.errors import DataError, RecipeError, TrainingError
 from reconet.models.loss_terms import PIXEL_TERMS, REGION_TERMS
 from reconet.models.losses import term_weights
-from reconet.models.segmenter import Segmenter, build_model
+from reconet.models.segmenter import Segmenter, build_model, complete_backbone
 from reconet.models.weights import find_weights
 from reconet.recipes.schema import Loss, Recipe
 from reconet.system.distributed import Processes
@@ -63,13 +67,55 @@ def make_state(
     return State(model=model, optimizer=optimizer, scaler=scaler, ema=ema)
 
 
-def check_start(recipe: Recipe, processes: Processes, *, resume: bool) -> None:
-    """Refuse what cannot be trained here, before anything is written or read for long."""
-    check_precision(recipe, processes)
-    check_views(recipe)
-    check_loss(recipe.loss)
-    if not resume and recipe.train.init_from is None:
-        processes.run_on_first(lambda: find_weights(recipe.model))
+def check_start(recipe: Recipe, processes: Processes, *, resume: bool) -> Recipe:
+    """Refuse what cannot be trained here, before anything is written or read for long.
+
+    Returns the recipe, complete.
+    """
+    with processes.together():
+        recipe = complete_recipe(recipe)
+        check_precision(recipe, processes)
+        check_views(recipe)
+        check_loss(recipe.loss)
+        if not resume and recipe.train.init_from is None and processes.local_rank == 0:
+            find_weights(recipe.model)  # on every machine: each may have a cache of its own
+        return complete_backbone(recipe)
+
+
+def open_splits(recipe: Recipe, processes: Processes) -> tuple[Dataset, Dataset]:
+    """Open the images to learn from and those to score on. They must be the same everywhere."""
+    with processes.together():
+        data = recipe.data
+        splits = open_split(data, data.train_split), open_split(data, data.val_split)
+        check_labels(*splits)
+        facts = {} if processes.size == 1 else _facts(recipe, splits)
+    every = processes.gather((platform.node(), facts))
+    first_host, first = every[0]
+    for rank, (host, other) in enumerate(every):
+        for what, value in other.items():
+            if value != first[what]:
+                error = DataError(
+                    f"{what} of process {rank} on {host} are not those of process 0 on "
+                    f"{first_host} ({value} against {first[what]}). Run the same command "
+                    "everywhere, with copies of the same files."
+                )
+                processes.raise_together(error)
+    return splits
+
+
+def _facts(recipe: Recipe, splits: Sequence[Dataset]) -> dict[str, str]:
+    """Describe what all processes must have in common. Places of files may differ."""
+    settings = recipe.model_dump_json(exclude={"data": {"root", "options", "workers"}})
+    facts = {"settings": _digest([settings])}
+    for split in splits:
+        classes, images = split.info.classes, map(fingerprint, repeat(split), range(len(split)))
+        facts[f"classes of {split.split}"] = f"{len(classes)} classes, {_digest(classes)}"
+        facts[f"images of {split.split}"] = f"{len(split)} images, {_digest(images)}"
+    return facts
+
+
+def _digest(lines: Iterable[str]) -> str:
+    return blake2b("\n".join(lines).encode(), digest_size=4).hexdigest()
 
 
 def check_labels(*splits: Dataset) -> None:

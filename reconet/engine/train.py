@@ -2,7 +2,8 @@
 
 import contextlib
 import inspect
-from collections.abc import Callable, Generator, Iterable, Iterator
+import math
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
@@ -25,15 +26,17 @@ from reconet.system.distributed import Processes
 from reconet.system.precision import autocast
 
 AnyBatch = Batch | FeatureBatch
+DIVERGED = "It was not saved. Try a lower optim.lr, or optim.clip=1."
 
 
 class Step(NamedTuple):
-    """One optimiser step, over all processes."""
+    """One optimiser step of this process."""
 
     done: int  # how many steps are done after it
-    loss: float
+    loss: Tensor  # this process's part, still on its device
     lr: float
-    skipped: tuple[str, ...]  # images of this process that could not be read
+    names: tuple[str, ...]  # of its images
+    skipped: tuple[str, ...]  # images that could not be read
     stop: bool  # some process was asked to stop
 
 
@@ -56,21 +59,6 @@ class State:
         return self.ema.model
 
 
-def fail_together(batches: Iterable[AnyBatch], processes: Processes) -> Iterator[AnyBatch]:
-    """Pass batches on. An error of one process ends all, before any waits for a gradient."""
-    stream = iter(batches)
-    while True:
-        batch, error = None, None
-        try:
-            batch = next(stream, None)
-        except DataError as raised:
-            error = raised
-        processes.raise_together(error)
-        if batch is None:
-            return
-        yield batch
-
-
 def train(
     state: State,
     batches: Iterable[AnyBatch],
@@ -81,21 +69,65 @@ def train(
 ) -> Generator[Step, None, None]:
     """Train from `state.step` to `steps`, and yield after every step.
 
-    `batches` must start at the same step.
+    `batches` must start at the same step. Nothing is read from the device, so a GPU never waits.
+    read_losses() tells whether the steps were any good.
+
+    Batches are fetched one step ahead. So that a process that cannot read one says so in a message
+    that a step sends anyway, and all end before any of them waits for a gradient.
     """
     stop = stop or StopSwitch()
     net = _distribute(state.model, processes)
     class_weight_k = _class_weights(recipe, state.model.num_classes, processes.device)
-    for batch in batches:
+    stream = iter(batches)
+    batch, error = _fetch(stream)
+    processes.raise_together(error)
+    while batch is not None:
+        following, error = _fetch(stream)
         state.model.train()
         lr = set_lr(state.optimizer, recipe.optim, batch.step, steps)
         seed_step(recipe.train.seed, batch.step, processes.rank)
-        loss, stopping = _backward(net, state, batch, recipe, processes, class_weight_k, stop)
-        if not torch.tensor(loss).isfinite():
-            raise _divergence_error(loss, lr, batch, processes)
+        label_bhw = _labels(batch, recipe, processes.device)
+        counts_2, flags = processes.sum_flags(
+            step_counts(label_bhw, class_weight_k), [stop, partial(bool, error)]
+        )
+        loss = _backward(net, state, batch, label_bhw, recipe, processes, counts_2, class_weight_k)
         _update_weights(state, recipe)
         state.step = batch.step + 1
-        yield Step(state.step, loss, lr, batch.skipped, stopping)
+        stopping, failed = flags()
+        yield Step(state.step, loss, lr, batch.names, batch.skipped, stopping)
+        if failed:
+            processes.raise_together(error)
+        batch = following
+
+
+def _fetch(stream: Iterator[AnyBatch]) -> tuple[AnyBatch | None, DataError | None]:
+    try:
+        return next(stream, None), None
+    except DataError as error:
+        return None, error
+
+
+def read_losses(steps: Sequence[Step], processes: Processes) -> list[float]:
+    """Read the losses of steps from the device, over all processes. All must be numbers."""
+    if not steps:
+        return []
+    own = torch.stack([step.loss for step in steps]).tolist()
+    losses: list[float] = torch.tensor(processes.gather(own)).sum(0).tolist()
+    for loss, step in zip(losses, steps, strict=True):
+        if not math.isfinite(loss):
+            names = ", ".join(name for names in processes.gather(step.names) for name in names)
+            raise TrainingError(
+                f"the loss is {loss} at step {step.done - 1} with learning rate {step.lr:.3g}; "
+                f"images: {names}. {DIVERGED}"
+            )
+    return losses
+
+
+def check_weights(state: State) -> None:
+    """Raise if a number of the network is not finite. Then it must not be saved."""
+    values = state.model.state_dict().values()
+    if not torch.stack([value.isfinite().all() for value in values]).all():
+        raise TrainingError(f"weights are not finite after step {state.step - 1}. {DIVERGED}")
 
 
 def seed_step(seed: int, step: int, rank: int) -> None:
@@ -118,23 +150,26 @@ def _distribute(model: Segmenter, processes: Processes) -> nn.Module:
     return DistributedDataParallel(model, device_ids=devices, find_unused_parameters=unused, **own)
 
 
+def _labels(batch: AnyBatch, recipe: Recipe, device: torch.device) -> Tensor:
+    stride = recipe.loss.stride
+    label_bhw = batch.label_bhw.to(device, non_blocking=True)
+    return label_bhw[:, stride // 2 :: stride, stride // 2 :: stride]
+
+
 def _backward(
     net: nn.Module,
     state: State,
     batch: AnyBatch,
+    label_bhw: Tensor,
     recipe: Recipe,
     processes: Processes,
+    counts_2: Tensor,
     class_weight_k: Tensor | None,
-    stop: StopSwitch,
-) -> tuple[float, bool]:
-    """Compute the gradients of a step. Return its loss over all processes, and whether to stop."""
-    stride = recipe.loss.stride
-    label_bhw = batch.label_bhw[:, stride // 2 :: stride, stride // 2 :: stride]
-    label_bhw = label_bhw.to(processes.device, non_blocking=True)
+) -> Tensor:
+    """Compute the gradients of a step. Return this process's part of the loss."""
     inputs = _map_inputs(batch.inputs, lambda x: x.to(processes.device, non_blocking=True))
     if not recipe.train.channels_last:
         inputs = _map_inputs(inputs, Tensor.contiguous)
-    counts_2 = processes.sum(step_counts(label_bhw, class_weight_k))
     micro = recipe.train.micro_batch or len(label_bhw)
     chunks = [
         (_map_inputs(inputs, partial(_rows, first=first, count=micro)), label)
@@ -150,9 +185,7 @@ def _backward(
             # DDP takes the mean over processes; the loss is a sum over them.
             state.scaler.scale(part * processes.size).backward()
             loss += part.detach()
-    stopping = loss.new_tensor(float(stop()))
-    total, stops = processes.sum(torch.stack([loss, stopping])).tolist()
-    return total, stops > 0
+    return loss
 
 
 def _loss(
@@ -208,13 +241,3 @@ def _class_weights(recipe: Recipe, num_classes: int, device: torch.device) -> Te
     if len(weights) != num_classes:
         raise RecipeError(f"loss.class_weights: {len(weights)} values for {num_classes} classes.")
     return torch.tensor(weights, device=device)
-
-
-def _divergence_error(
-    loss: float, lr: float, batch: AnyBatch, processes: Processes
-) -> TrainingError:
-    names = [name for names in processes.gather(batch.names) for name in names]
-    return TrainingError(
-        f"the loss is {loss} at step {batch.step} with learning rate {lr:.3g}; images: "
-        f"{', '.join(names)}. Try a lower optim.lr, or optim.clip=1."
-    )

@@ -100,9 +100,9 @@ def count_confusion(
     device = processes.device
     count_kk = torch.zeros(num_classes, num_classes, dtype=torch.int64, device=device)
     boundary_3k = torch.zeros(3, num_classes, dtype=torch.int64)
-    error, stopped, skipped, loss = None, False, 0, torch.zeros(2, dtype=torch.float64)
+    stopped, skipped, loss = False, 0, torch.zeros(2, dtype=torch.float64)
     rank, size = processes.rank, processes.size
-    try:
+    with processes.together():
         for sample in samples(
             dataset, rank=rank, processes=size, workers=workers, on_error=on_error
         ):
@@ -127,13 +127,10 @@ def count_confusion(
             progress.advance()
             if stopped := stop():
                 break
-    except ReconetError as raised:
-        error = raised
-    processes.raise_together(error)
     if processes.sum(torch.tensor(float(stopped), device=device)):
         raise StoppedError("stopped before the last image.")
     all_skipped = processes.sum(torch.tensor(skipped, device=device))
-    total, pixels = sum(processes.gather(loss)).tolist()
+    total, pixels = torch.stack(processes.gather(loss)).sum(0).tolist()
     mean = total / pixels if with_loss and pixels else None
     boundaries = processes.sum(boundary_3k.to(device)).cpu() if with_boundaries else None
     return Confusion(processes.sum(count_kk).cpu(), int(all_skipped), mean, boundaries)

@@ -83,8 +83,10 @@ def find_network(
 def find_in_processes(
     source: str | Path, processes: Processes, progress: Progress = SILENT
 ) -> FoundNetwork:
-    """Find a network on several processes. The first one downloads it, and the others wait."""
-    processes.run_on_first(lambda: str(find_network(source, progress=progress)))
+    """Find a network on several processes. The first one of each machine downloads it."""
+    with processes.together():
+        if processes.local_rank == 0:
+            find_network(source, progress=progress)
     return find_network(source)
 
 

@@ -64,7 +64,9 @@ def valid_pixels(label_bhw: Tensor, class_weight_k: Tensor | None = None) -> Ten
     """Count the pixels that have a label. With class weights, add up their weights."""
     if class_weight_k is None:
         return (label_bhw != IGNORE).sum()
-    return class_weight_k[label_bhw[label_bhw != IGNORE].long()].sum()
+    known_bhw = label_bhw != IGNORE  # chosen by where(): a GPU need not tell how many there are
+    weight_bhw = class_weight_k[label_bhw.where(known_bhw, 0).long()]
+    return weight_bhw.where(known_bhw, 0).sum()
 
 
 def _sums(

@@ -24,6 +24,7 @@ from reconet.system.own_code import imported_sources
 from reconet.system.progress import Progress
 
 POLL_SECONDS = 0.3
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 PATIENCE_SECONDS = 120.0  # for a trial that is asked to stop: it finishes its step and saves
 
 
@@ -127,8 +128,11 @@ def _environment(slot: int, jobs: int) -> dict[str, str]:
     result = dict(os.environ)
     if jobs > 1:
         result.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // jobs)))
-        if torch.cuda.is_available() and "CUDA_VISIBLE_DEVICES" not in result:
-            result["CUDA_VISIBLE_DEVICES"] = str(slot % torch.cuda.device_count())
+        if torch.cuda.is_available():
+            gpus = list(map(str, range(torch.cuda.device_count())))
+            if VISIBLE in result:  # numbers or names of those that this study may use
+                gpus = result[VISIBLE].split(",")[: len(gpus)]
+            result[VISIBLE] = gpus[slot % len(gpus)]
     return result
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from reconet.data.dataset import Dataset, DatasetInfo, FileDataset, Pair, Sample
 from reconet.data.images.read import read_mask
 from reconet.data.loader import Skipped, samples
-from reconet.errors import ReconetError
 from reconet.inference.folder.find import find_images
 from reconet.models.network_info import NetworkInfo
 from reconet.system.distributed import Processes
@@ -53,12 +52,11 @@ def read_all(
 
     If one process fails otherwise, all do.
     """
-    error: ReconetError | None = None
     indices = range(processes.rank, len(dataset), processes.size)
     some = samples(
         dataset, rank=processes.rank, processes=processes.size, workers=workers, on_error="skip"
     )
-    try:
+    with processes.together():
         for index, sample in zip(indices, some, strict=True):
             progress.advance()
             if isinstance(sample, Skipped):
@@ -67,9 +65,6 @@ def read_all(
                 progress.note(f"left out: {where}{' '.join(sample.reason.split())}")
                 continue
             yield index, sample
-    except ReconetError as raised:
-        error = raised
-    processes.raise_together(error)
 
 
 def files_of(dataset: Dataset, index: int) -> dict[str, str]:

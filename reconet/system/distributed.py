@@ -5,19 +5,34 @@ one process, and nothing here communicates.
 """
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
 from typing import Any, Self, TypeVar
+from uuid import uuid4
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
-from reconet.errors import DataError, OtherProcessError, RecipeError, ReconetError
+from reconet.errors import (
+    DataError,
+    OtherProcessError,
+    RecipeError,
+    ReconetError,
+    first_line,
+)
 
 T = TypeVar("T")
+# For one exchange. NCCL's own 10 minutes are less than one process may need to download weights or
+# to check cached features. A machine that lost power is given up after this time.
+TIMEOUT = timedelta(hours=2)
+MEET = timedelta(minutes=5)  # for all processes of a start to be there
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +42,8 @@ class Processes:
     rank: int  # the number of this process
     size: int  # how many there are
     device: torch.device  # of this process
+    local_rank: int = 0  # its number on its machine
+    group: Any = None  # of torch, if these are not all processes
 
     @classmethod
     def single(cls, device: torch.device) -> Self:
@@ -46,58 +63,81 @@ class Processes:
         """Sum a tensor over all processes."""
         if self.size > 1:
             value = value.clone()
-            dist.all_reduce(value)
+            dist.all_reduce(value, group=self.group)
         return value
+
+    def sum_flags(
+        self, value: Tensor, flags: Sequence[Callable[[], bool]]
+    ) -> tuple[Tensor, Callable[[], list[bool]]]:
+        """Sum a tensor, and ask in the same message whether a process has a flag raised.
+
+        The function that is returned says so. It waits for this message, but not for work that a
+        GPU was given after it. One process exchanges nothing, and looks when it is asked.
+        """
+        if self.size == 1:
+            return value, lambda: [flag() for flag in flags]
+        own = [value.new_full((1,), flag()) for flag in flags]
+        sums = self.sum(torch.cat([value, *own]))
+        raised = sums[-len(own) :].to("cpu", non_blocking=True)
+        arrived = torch.cuda.current_stream().record_event() if sums.is_cuda else None
+
+        def read() -> list[bool]:
+            if arrived is not None:
+                arrived.synchronize()
+            return [bool(flag) for flag in raised.tolist()]
+
+        return sums[: -len(own)], read
 
     def broadcast(self, value: Any) -> Any:
         """Return the first process's value on all processes."""
         if self.size == 1:
             return value
         box = [value]
-        dist.broadcast_object_list(box, src=0)
+        first = 0 if self.group is None else dist.get_global_rank(self.group, 0)
+        dist.broadcast_object_list(box, src=first, group=self.group)
         return box[0]
 
-    def gather(self, value: Any) -> list[Any]:
+    def gather(self, value: T) -> list[T]:
         """Return the values of all processes on all processes."""
         if self.size == 1:
             return [value]
         box: list[Any] = [None] * self.size
-        dist.all_gather_object(box, value)
+        dist.all_gather_object(box, value, group=self.group)
         return box
 
-    def raise_together(self, error: ReconetError | None) -> None:
+    def raise_together(self, error: Exception | None) -> None:
         """Raise an error on all processes if one of them has one.
 
-        Otherwise the others would wait for ever for a process that has left.
+        Otherwise the others would wait for ever for a process that has left. The first process of
+        each machine gives the reason. A bug prints its traceback where it happened.
         """
         if self.size == 1 and error is not None:
             raise error
-        failed = torch.tensor(float(error is not None), device=self.device)
-        if not self.sum(failed):
+        reasons = self.gather(None if error is None else _reason(error))
+        reason = next((reason for reason in reasons if reason is not None), None)
+        if reason is None:
             return
-        reasons = self.gather(None if error is None else str(error))
-        reason = next(reason for reason in reasons if reason is not None)
-        raise DataError(reason) if self.is_first else OtherProcessError(reason)
+        if error is not None and not isinstance(error, ReconetError | OSError | MemoryError):
+            traceback.print_exception(error)
+        raise (DataError if self.local_rank == 0 else OtherProcessError)(reason) from error
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """End all processes if one fails in here. What is done in here must not wait for others."""
+        error = None
+        try:
+            yield
+        except Exception as raised:  # a bug on one process must not leave the others waiting
+            error = raised
+        self.raise_together(error)
 
     def run_on_first(self, action: Callable[[], T]) -> T:
         """Run `action` on the first process and return its result on all of them.
 
-        If it fails, all processes end and the first one reports the error.
+        If it fails, with whatever error, all processes end.
         """
-        if self.size == 1:
-            return action()
-        result: T | None = None
-        error: ReconetError | None = None
-        if self.is_first:
-            try:
-                result = action()
-            except ReconetError as raised:
-                error = raised
-        failed = self.broadcast(error is not None)
-        if error is not None:
-            raise error
-        if failed:
-            raise OtherProcessError("the first process failed and reports why.")
+        with self.together():
+            result = action() if self.is_first else None
         return self.broadcast(result)  # type: ignore[no-any-return]
 
     @contextmanager
@@ -112,31 +152,86 @@ class Processes:
 
             self.run_on_first(enter)
             yield
-            if self.size > 1:
-                dist.barrier()
+            self.gather(None)  # all are done
+
+    def sharing(self, folder: Path) -> "Processes":
+        """Return the processes that see this `folder`: all of them, or those of this machine."""
+        machines = self.gather(os.environ.get("GROUP_RANK", "0"))
+        if len(set(machines)) == 1:
+            return self
+        name = f".seen-{uuid4().hex}"
+        with suppress(OSError):
+            if self.is_first:
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / name).touch()
+        sign = folder / self.broadcast(name)
+        shared = all(self.gather(sign.exists()))
+        if self.is_first:
+            sign.unlink(missing_ok=True)
+        if shared:
+            return self
+        # Every process must take part in making every group.
+        members = {
+            machine: [rank for rank, place in enumerate(machines) if place == machine]
+            for machine in sorted(set(machines))
+        }
+        groups = {place: dist.new_group(ranks, TIMEOUT) for place, ranks in members.items()}
+        own = machines[self.rank]
+        rank, size = members[own].index(self.rank), len(members[own])
+        return replace(self, rank=rank, size=size, group=groups[own])
 
 
 @contextmanager
 def join_processes(device: str = "auto") -> Iterator[Processes]:
     """Join the other processes of a torchrun launch, if there is one."""
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    chosen = pick_device(device, int(os.environ.get("LOCAL_RANK", 0)), size)
+    local_rank = int(os.environ.get("LOCAL_RANK", 0))
+    chosen = pick_device(device, local_rank, size)
     if size == 1:
         yield Processes.single(chosen)
         return
     store, rank, size = next(rendezvous("env://"))
-    if os.environ.get("GROUP_WORLD_SIZE") == "1":
-        # One machine: after a restart torchrun hands out the same store, with the addresses of
-        # processes that are gone. (Several machines may count restarts differently.)
-        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        store = dist.PrefixStore(f"attempt {attempt}", store)  # type: ignore[attr-defined]
+    store = _fresh_part(store, rank, size)
     backend = "nccl" if chosen.type == "cuda" else "gloo"
-    dist.init_process_group(backend, store=store, rank=rank, world_size=size)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=TIMEOUT)
     try:
-        yield Processes(rank=rank, size=size, device=chosen)
+        yield Processes(rank=rank, size=size, device=chosen, local_rank=local_rank)
         dist.barrier()  # nobody leaves while another process still listens to it
-    finally:
-        dist.destroy_process_group()
+    except Exception as error:
+        if isinstance(error, ReconetError):  # all have it
+            dist.destroy_process_group()
+        raise  # else others may wait for this one. NCCL would wait for them: torchrun ends them
+    dist.destroy_process_group()
+
+
+def _fresh_part(store: Any, rank: int, size: int) -> Any:
+    """Return a part of a store that only the processes of this start know.
+
+    After a restart torchrun hands out the same store, with the addresses of processes that are
+    gone, and machines may count restarts differently. So each process calls the first one under a
+    name that it has never used, and the first one answers with the name of the part.
+    """
+    store.set_timeout(MEET)
+    own, deadline = uuid4().hex, time.monotonic() + MEET.total_seconds()
+    if rank > 0:
+        store.set(f"process {rank}", own)
+        part = store.get(own).decode()
+        store.set(f"{part} {rank}", "here")
+        return dist.PrefixStore(part, store)  # type: ignore[attr-defined]
+    others = range(1, size)
+    while not store.check([f"{own} {other}" for other in others]):
+        for call in [f"process {other}" for other in others]:
+            if store.check([call]):
+                store.set(store.get(call).decode(), own)
+        if time.monotonic() > deadline:
+            raise RuntimeError("Timed out: other processes of this task have not started.")
+        time.sleep(0.05)
+    return dist.PrefixStore(own, store)  # type: ignore[attr-defined]
+
+
+def _reason(error: Exception) -> str:
+    own = isinstance(error, ReconetError)
+    return str(error) if own else f"{type(error).__name__}: {first_line(error)}"
 
 
 def pick_device(name: str, local_rank: int = 0, size: int = 1) -> torch.device:

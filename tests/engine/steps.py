@@ -7,7 +7,7 @@ from torch import Tensor
 
 from reconet.data.loader import Batch
 from reconet.engine.setup import make_state
-from reconet.engine.train import State, train
+from reconet.engine.train import State, read_losses, train
 from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
 from reconet.system.distributed import Processes
@@ -40,4 +40,5 @@ def state_of(chosen: Recipe) -> State:
 
 
 def run(state: State, chosen: Recipe, steps: int, start: int = 0) -> list[float]:
-    return [step.loss for step in train(state, batches(steps, start), chosen, 40, ALONE)]
+    done = list(train(state, batches(steps, start), chosen, 40, ALONE))
+    return read_losses(done, ALONE)

@@ -46,7 +46,7 @@ def trained(chosen: Recipe, batch: Batch) -> tuple[State, list[float]]:
     torch.manual_seed(0)
     classes = len(open_dataset("scenes", "train", "", chosen.data.options).info.classes)
     state = make_state(chosen, classes, ALONE, fresh=True)
-    losses = [step.loss for step in train(state, repeated(batch), chosen, STEPS, ALONE)]
+    losses = [float(step.loss) for step in train(state, repeated(batch), chosen, STEPS, ALONE)]
     return state, losses
 
 

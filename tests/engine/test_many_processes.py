@@ -60,6 +60,21 @@ def test_torchrun_restarts_a_killed_worker_and_the_run_completes(tmp_path: Path)
     assert "Traceback" not in err
 
 
+def test_a_stop_of_one_process_stops_all_and_none_says_it_has_finished(tmp_path: Path) -> None:
+    process = start(command(tmp_path / "run", "--set=train.steps=2000"), processes=2)
+    while not reached(tmp_path / "run", 4):
+        time.sleep(0.005)
+        assert process.poll() is None
+    os.kill(psutil.Process(process.pid).children()[-1].pid, signal.SIGTERM)
+    code, out, err = finish(process)
+    assert code != 0, out + err
+    assert "stopped: " in err
+    assert "finished: " not in err
+    step = last(tmp_path / "run")["step"]
+    assert isinstance(step, int)
+    assert step >= read_log(tmp_path / "run")[-1]["step"] >= 4
+
+
 @pytest.mark.slow
 def test_two_nodes_train_together(tmp_path: Path) -> None:
     # Two torchrun agents on one machine are two nodes to torch.
@@ -69,3 +84,28 @@ def test_two_nodes_train_together(tmp_path: Path) -> None:
         code, out, err = finish(agent)
         assert code == 0, out + err
     assert last(tmp_path / "run")["step"] == 12
+
+
+def as_two_machines(*commands: list[str], port: int) -> list[tuple[int, str, str]]:
+    """Run one process for each command, as torchrun does on machines of one process."""
+    meet = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    own = [{**meet, "RANK": str(n), "GROUP_RANK": str(n), "LOCAL_RANK": "0"} for n in range(2)]
+    started = [start(one, environment=extra) for one, extra in zip(commands, own, strict=True)]
+    return [finish(process) for process in started]
+
+
+def test_processes_with_other_images_or_settings_are_refused(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    for port, (setting, reason) in enumerate(
+        [
+            ("data.options.train=24", "images of train of process 1 on "),
+            ("optim.lr=0.03", "settings of process 1 on "),
+        ],
+        start=29741,
+    ):
+        ends = as_two_machines(command(out), command(out, f"--set={setting}"), port=port)
+        for code, _, err in ends:
+            assert code == 2, err
+            assert err.count("reconet: ") == 1
+            assert f"reconet: {reason}" in err
+        assert not out.exists()

@@ -1,6 +1,7 @@
 """Whole trainings: every recipe trains, and every error of a user is one line."""
 
 import json
+import math
 import os
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import reconet.engine.optim
 from reconet.engine.run_directory import read_log
 from reconet.recipes import RECIPES, find_recipe
 from tests.data.trees import OPTIONS, make_tree
@@ -50,6 +52,39 @@ def test_every_recipe_trains_on_a_tree_of_its_dataset(
     assert code == 0
     last_val = read_log(tmp_path / "run")[-1]
     assert json.loads(out)["figures"]["miou"] == pytest.approx(last_val["miou"], abs=0.01)
+
+
+EVERY = {"log_every": 10, "save_every": 3, "eval_every": 3}
+
+
+@pytest.mark.parametrize(
+    ("rate", "steps", "reason"),
+    [
+        (1e15, 4, "the loss is nan at step 1 with learning rate"),
+        (math.nan, 1, "weights are not finite after step 0"),  # its loss is that of before the step
+    ],
+)
+def test_a_network_that_diverged_is_neither_saved_nor_kept(
+    rate: float,
+    steps: int,
+    reason: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reconet.engine.optim, "poly", lambda *_, **__: rate)
+    every = [
+        f"--set=train.{name}_every={n}" for name, n in {"log": 10, "save": 3, "eval": 3}.items()
+    ]
+    words = ["train", "scenes/tiny", f"--out={tmp_path / 'run'}", f"--set=train.steps={steps}"]
+    code, _, err = run_main(capsys, *words, *every, "--device=cpu")
+    assert code == 2
+    [line] = [line for line in err.splitlines() if line.startswith("reconet: ")]
+    assert reason in line
+    assert "Try a lower optim.lr" in line
+    left = {path.name for path in (tmp_path / "run").iterdir()}
+    assert not left & {"last.pt", "best.safetensors"}
+    assert not [line for line in read_log(tmp_path / "run") if line["kind"] == "val"]
 
 
 def test_a_broken_image_in_the_middle_names_itself_and_keeps_the_work(

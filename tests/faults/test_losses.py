@@ -7,12 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
-from reconet.data.loader import Batch
-from reconet.engine.train import fail_together
-from reconet.errors import DataError
-from reconet.system.distributed import Processes
 from tests.data.trees import make_tree
 from tests.faults.client import ForkServer, Result, UndisturbedRun, arguments, assert_readable
 from tests.launch import TINY_NETWORK, assert_same_run, command, finish, last, start
@@ -104,23 +99,6 @@ def test_an_image_that_vanishes_names_itself_and_keeps_the_work(
     result = server.run(words, fault=("vanish", 6))  # two images a step
     assert_one_line(result, "no such file or directory")
     assert last(tmp_path / "run")["step"] == 2
-
-
-class OtherFails(Processes):
-    """Two processes. The other one has met an image that it cannot read."""
-
-    def sum(self, value: torch.Tensor) -> torch.Tensor:
-        return value + 1
-
-    def gather(self, value: object) -> list[object]:
-        return [value, "b.jpg is broken."]
-
-
-def test_an_image_that_another_process_cannot_read_ends_this_one_too() -> None:
-    processes = OtherFails(rank=0, size=2, device=torch.device("cpu"))
-    batch = Batch(0, torch.zeros(1, 3, 4, 4), torch.zeros(1, 4, 4), ("a",), ())
-    with pytest.raises(DataError, match=r"b\.jpg"):
-        next(fail_together([batch], processes))
 
 
 @pytest.mark.slow

@@ -1,10 +1,12 @@
 """Trials on cached features share them: they are there before the first trial starts."""
 
 import shutil
+import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import torch
 
 from reconet.cache.build import EntryWriter
 from reconet.engine import plan_features
@@ -147,6 +149,34 @@ def test_networks_go_once_they_are_scored_and_the_report_is_still_made(tmp_path:
     assert (out / "report.html").is_file()
     [plus] = [row for row in result.rows if row.variant == "plus"]
     assert plus.with_mean() is not None
+
+
+def test_jobs_share_the_gpus_that_the_study_may_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[str] = []
+
+    class Ended:
+        returncode, stdin = 1, None
+
+        def __init__(self, *_: object, env: dict[str, str], **__: object) -> None:
+            given.append(env["CUDA_VISIBLE_DEVICES"])
+
+        def poll(self) -> int:
+            return 1
+
+    monkeypatch.setattr(subprocess, "Popen", Ended)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    for visible, expected in ((None, "010"), ("5,GPU-1f", ["5", "GPU-1f", "5"])):
+        given.clear()
+        if visible is None:
+            monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        else:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        trials = trials_of(plan("fcn,plus,plain"), tmp_path / "out")
+        run_trials(trials, jobs=3, steps=4, device="cuda", progress=SILENT)
+        assert given == list(expected)
 
 
 def test_networks_of_other_variants_stay(tmp_path: Path) -> None:

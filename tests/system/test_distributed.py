@@ -1,19 +1,16 @@
-"""One process among several, without starting any."""
+"""One process among several."""
+
+from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
 
-from reconet.errors import OtherProcessError, RecipeError, TrainingError
+from reconet.errors import RecipeError, ReconetError, TrainingError
 from reconet.system.distributed import Processes, pick_device
+from tests.launch import in_two_processes
 
 CPU = torch.device("cpu")
-
-
-class Told(Processes):
-    """A process that receives what the first one would send."""
-
-    def broadcast(self, value: object) -> object:
-        return True
 
 
 def test_images_are_dealt_out_to_all_processes() -> None:
@@ -31,9 +28,40 @@ def test_a_single_process_communicates_with_nobody() -> None:
         alone.raise_together(TrainingError("broken"))
 
 
-def test_the_other_processes_end_without_running_what_failed_on_the_first() -> None:
-    with pytest.raises(OtherProcessError):
-        Told(rank=1, size=2, device=CPU).run_on_first(lambda: pytest.fail("only the first runs it"))
+def fail_in_many_ways(rank: int) -> list[str]:
+    """Return how each failure ends on this process."""
+    processes = Processes(rank=rank, size=2, device=CPU, local_rank=rank)
+
+    def broken() -> None:
+        raise ValueError("broken")  # a bug, not an error of the user
+
+    def in_block(failing: int) -> None:
+        with processes.together():
+            if rank == failing:
+                raise TrainingError("no memory")
+
+    def held() -> None:
+        with processes.first_holds(broken):  # type: ignore[arg-type]
+            pytest.fail("nothing is held")
+
+    ends = []
+    works = (partial(processes.run_on_first, broken), held)
+    for work in (*works, partial(in_block, 0), partial(in_block, 1)):
+        try:
+            work()
+        except ReconetError as error:
+            ends.append(f"{type(error).__name__}: {error}")
+    sums, read = processes.sum_flags(torch.tensor([2, 3]), [lambda: rank == 1, lambda: False])
+    return [*ends, str(sums.tolist()), str(read())]
+
+
+def test_whatever_fails_on_one_process_ends_all_and_the_first_says_why(tmp_path: Path) -> None:
+    first, other = in_two_processes(fail_in_many_ways, tmp_path)
+    reasons = ["ValueError: broken"] * 2 + ["no memory"] * 2
+    assert first == [*(f"DataError: {reason}" for reason in reasons), "[4, 6]", "[True, False]"]
+    # What the others have is not printed.
+    assert other[:4] == [f"OtherProcessError: {reason}" for reason in reasons]
+    assert other[4:] == first[4:]
 
 
 def test_a_device_that_is_not_there_is_named() -> None:
