@@ -62,6 +62,10 @@ RENAMED_OPTIONS = {  # of 0.1 -> now
     "--core": "--context",
     "--repeats": "--rounds",
 }
+MOVED_VERBS = {  # of 0.1 -> now, in a checkout of the repository
+    "bench evaluate": "python -m benchmarks.evaluate",
+    "bench all": "make bench",
+}
 USER_ERROR, LOST_PROCESS, INTERRUPTED = 2, 1, 130  # exit codes
 
 
@@ -88,6 +92,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is not None:
         start_clock()
     arguments = list(sys.argv[1:] if argv is None else argv)
+    verb = " ".join(arguments[:2])
+    if verb in MOVED_VERBS:
+        return _fail(f"`reconet {verb}` is now `{MOVED_VERBS[verb]}`, in a checkout.")
     try:
         code = build_app()(args=arguments, prog_name="reconet", standalone_mode=False)
         sys.stdout.flush()
