@@ -11,7 +11,6 @@ from typer.core import TyperCommand
 from reconet import __version__
 from reconet.cli.bench import BENCH_VERBS
 from reconet.cli.cache import CACHE_VERBS
-from reconet.cli.convert import convert
 from reconet.cli.cost import cost
 from reconet.cli.data import DATA_VERBS
 from reconet.cli.evaluate import evaluate
@@ -28,7 +27,7 @@ from reconet.cli.show import show
 from reconet.cli.study import study
 from reconet.cli.suggest import suggest
 from reconet.cli.train import train
-from reconet.cli.zoo import zoo
+from reconet.cli.zoo import convert, zoo
 from reconet.errors import OtherProcessError, ReconetError, is_lost_process, is_out_of_memory
 
 Verb = Callable[..., None]

@@ -150,7 +150,7 @@ def test_the_smallest_run_of_each_figure_is_quoted() -> None:
         "`reconet bench module --context reconet` |"
     ) in text
     assert "**35.00** | 70.00, 35.00 |" in text
-    assert text.count("| not here |  |") == 4  # ways that cannot run
+    assert text.count("| not here |  |") == 5  # ways that cannot run
     rows = [
         "| The core is 14.2 times faster. | `reconet bench module --context reconet` |",
         "| The core is 15.6 times faster. | `reconet bench module --context reconet` |",

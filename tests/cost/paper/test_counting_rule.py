@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from reconet.cost.paper.counting_rule import paper_cost
+from reconet.cost.paper.rule import paper_cost
 from reconet.models.attention import Attention, Product
 
 
