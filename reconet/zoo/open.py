@@ -18,12 +18,6 @@ from reconet.zoo.catalogue import PublicNetwork, find_public
 FOLDER = "zoo"  # in the cache
 SECONDS = 20.0  # without a byte, after which a server counts as out of reach
 BLOCK = 2**20
-UNREACHABLE = (
-    urllib.error.URLError,
-    http.client.HTTPException,
-    TimeoutError,
-    ConnectionError,
-)
 LARGEST = 4 * 2**30  # bytes; no public network is nearly as large
 
 
@@ -51,9 +45,11 @@ def _fetch_and_convert(network: PublicNetwork, folder: Path, progress: Progress)
     fetched = folder / network.address.rpartition("/")[2]
     write_atomic(fetched, partial(_fetch, network, progress))
     progress.status("convert")
-    converted = convert_file(fetched, network.toolkit, dataset=network.dataset, published=network)
-    write_network(folder, converted.network)
-    fetched.unlink(missing_ok=True)  # the converted file holds the same weights
+    try:
+        made = convert_file(fetched, network.toolkit, dataset=network.dataset, published=network)
+        write_network(folder, made.network)
+    finally:
+        fetched.unlink(missing_ok=True)  # the converted file holds the same weights
     remove_temporary_files(fetched)  # of fetches that were killed
 
 
@@ -74,6 +70,7 @@ def _fetch(network: PublicNetwork, progress: Progress, file: BinaryIO) -> None:
                 if done > LARGEST:
                     raise CheckpointError(f"{address} is larger than {readable_bytes(LARGEST)}.")
     except urllib.error.HTTPError as error:
+        error.close()
         raise CheckpointError(
             f"cannot fetch {address}: the server answers {error.code} {error.reason}."
         ) from error
