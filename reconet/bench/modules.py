@@ -175,8 +175,11 @@ def _forward(module: nn.Module, x_bchw: Tensor) -> None:
 
 def _forward_backward(module: nn.Module, x_bchw: Tensor) -> None:
     module.train().zero_grad(set_to_none=True)
-    result = module(x_bchw.detach().requires_grad_())
-    (result if isinstance(result, Tensor) else result[0]).sum().backward()
+    _first(module(x_bchw.detach().requires_grad_())).sum().backward()  # no name keeps its result
+
+
+def _first(result: Tensor | Sequence[Tensor]) -> Tensor:
+    return result if isinstance(result, Tensor) else result[0]
 
 
 def _median_ms(
