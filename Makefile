@@ -85,7 +85,7 @@ audit: $(READY)
 	@$(BIN)/pip-audit --skip-editable --progress-spinner off
 
 bench: $(READY)
-	@$(BIN)/python -m tools.make_speed
+	@$(BIN)/python -m benchmarks.all
 
 docs: $(READY)
 	@for page in backbones contexts datasets scale tour; do \

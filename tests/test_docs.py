@@ -149,7 +149,8 @@ def test_python_in_docs_imports_names_that_exist(page: Path) -> None:
 def test_files_that_docs_name_exist(page: Path) -> None:
     if page.name == "CHANGELOG.md":
         return  # it names files that are gone
-    for path in re.findall(r"`((?:reconet|tests|tools|docs)/[\w./-]+)`", page.read_text()):
+    tops = "reconet|tests|tools|benchmarks|docs"
+    for path in re.findall(rf"`((?:{tops})/[\w./-]+)`", page.read_text()):
         assert "<" in path or (ROOT / path).exists(), f"{path} in {page.name}"
 
 

@@ -13,7 +13,6 @@ READERS |= {"save_file", "VideoWriter", "torch.load", "torch.save"}
 ASKS = ("check_file(", "staged_write(")
 # Calls that need no door, and why.
 ALLOWED = {
-    "bench/data.py": "images that it has just drawn itself",
     "cache/lock.py": "opened with O_NOFOLLOW and only locked",
     "cache/store.py": "files of the cache, which are checked by their sums",
     "cli/main.py": "the null device",
@@ -23,7 +22,6 @@ ALLOWED = {
     "export/formats.py": "a temporary folder of its own",
     "serve/app.py": "files of this package",
     "system/hardware.py": "the processor of this machine",
-    "zoo/fetch.py": "a download in the cache",
 }
 # Objects whose method `open` opens something else than a path of the disk.
 STREAMS = ("buffer", "file")  # what is already open, or in memory

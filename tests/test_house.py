@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-FILES = sorted(path for top in ("reconet", "tests", "tools") for path in (ROOT / top).rglob("*.py"))
+TOPS = ("reconet", "tests", "tools", "benchmarks")
+FILES = sorted(path for top in TOPS for path in (ROOT / top).rglob("*.py"))
 VERBS = set((ROOT / "tests" / "verbs.txt").read_text().split())
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -1,10 +1,8 @@
-"""Scripts that write or measure what the docs say.
+"""Scripts that write what the docs say. What measures is in benchmarks/.
 
 make_contexts.py      write docs/contexts.md                     `make docs`
 make_datasets.py      write the table of docs/datasets.md        `make docs`
 make_scale.py         write the tables of docs/scale.md          `make docs`
 make_tour.py          write the line links of docs/tour.md       `make docs`
 make_studies.py       write the studies of docs/studies.md       `make studies`
-measure_processes.py  measure two processes of one training      docs/scale.md
-measure_scenes.py     measure the generated images               docs/scenes.md
 """

@@ -1,14 +1,13 @@
-"""Measure how fast training images are loaded, by three pipelines that run in turns.
+"""Measure how fast training images are loaded, and how much of that time is decoding.
 
     reconet   read, augment and batch, as training does
     decode    read the same files by the same functions, and do nothing with them
-    pillow    what a usual loader does: open with Pillow, flip, resize the whole image, pad, crop
 
-The images are as large and as detailed as those of PASCAL VOC. There are 1 and 2 worker processes.
+Both run in turns. The images are as large and as detailed as those of PASCAL VOC.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import truediv
 from pathlib import Path
@@ -17,10 +16,8 @@ from tempfile import TemporaryDirectory
 
 import cv2
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
-from torch import Tensor
+from PIL import Image
 from torch.utils import data as torch_data
 
 from reconet.data.dataset import DatasetInfo, FileDataset, Pair
@@ -28,11 +25,12 @@ from reconet.data.images.read import read_mask
 from reconet.data.loader import PREFETCH, Failure, batches, produce
 from reconet.data.order import BatchOrder, Slot, random_stream
 from reconet.data.transforms import Augmentation
-from reconet.types import IGNORE, MEAN_COLOUR
+from reconet.types import IGNORE
 
 AUGMENTATION = Augmentation(crop=(512, 512), base_size=520, scale=(0.5, 2.0))
 SIZE = (375, 500)
 CLASSES = 21
+Pipeline = Callable[[FileDataset, BatchOrder, int], Iterator[object]]  # the last is workers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +41,6 @@ class DataBench:
     workers: int
     samples_per_second: float
     of_decode: float  # its speed as a fraction of that of decoding, with as many workers
-    over_pillow: float  # its speed as a multiple of that of Pillow, with as many workers
 
 
 def bench_data(
@@ -54,61 +51,72 @@ def bench_data(
     rounds: int = 5,
     workers: Sequence[int] = (1, 2),
 ) -> list[DataBench]:
-    """Run all pipelines in turns. Speeds and ratios are medians over the rounds."""
-    with TemporaryDirectory(prefix="reconet-bench-") as folder:
-        dataset = write_images(Path(folder), images)
-        return [
-            result for count in workers for result in _compare(dataset, batch, steps, rounds, count)
-        ]
-
-
-def _compare(
-    dataset: FileDataset, batch: int, steps: int, rounds: int, workers: int
-) -> list[DataBench]:
-    unmeasured = PREFETCH * workers + 4  # batches until every buffer has been used once
-    rates: dict[str, list[float]] = {}
-    for seed in range(rounds):
-        for name, stream in _pipelines(dataset, seed, batch, steps + unmeasured, workers).items():
-            seconds = _seconds_per_batch(stream, unmeasured)
-            rates.setdefault(name, []).append(batch / seconds)
-    return [
-        DataBench(
-            name=name,
-            workers=workers,
-            samples_per_second=median(values),
-            of_decode=median(map(truediv, values, rates["decode"])),
-            over_pillow=median(map(truediv, values, rates["pillow"])),
-        )
-        for name, values in rates.items()
-    ]
-
-
-def _pipelines(
-    dataset: FileDataset, seed: int, batch: int, steps: int, workers: int
-) -> dict[str, Iterator[object]]:
-    """Make the pipelines. None starts before its first batch is requested."""
-    order = BatchOrder(
-        images=len(dataset), seed=seed, batch=batch, start=0, steps=steps, rank=0, processes=1
-    )
-    return {
-        "reconet": batches(
-            dataset,
-            AUGMENTATION,
-            seed=seed,
+    """Run the pipeline and decoding alone. Speeds and ratios are medians over the rounds."""
+    results = []
+    for count in workers:
+        rates = measure_rates(
+            {"reconet": load, "decode": decode},
+            images=images,
             batch=batch,
             steps=steps,
-            workers=workers,
-            keep=False,  # as in training
-        ),
-        "decode": produce(Decoder(dataset), order, workers),
-        "pillow": pillow_batches(dataset, order, workers),
-    }
+            rounds=rounds,
+            workers=count,
+        )
+        results += [
+            DataBench(
+                name=name,
+                workers=count,
+                samples_per_second=median(values),
+                of_decode=median(map(truediv, values, rates["decode"])),
+            )
+            for name, values in rates.items()
+        ]
+    return results
 
 
-def _seconds_per_batch(stream: Iterable[object], unmeasured: int) -> float:
-    """Return the time of a batch, without the first ones, in which the workers start."""
-    arrivals = [time.perf_counter() for _ in stream][unmeasured - 1 :]
-    return (arrivals[-1] - arrivals[0]) / (len(arrivals) - 1)
+def measure_rates(
+    pipelines: Mapping[str, Pipeline],
+    *,
+    images: int = 48,
+    batch: int = 16,
+    steps: int = 12,
+    rounds: int = 5,
+    workers: int = 1,
+) -> dict[str, list[float]]:
+    """Run pipelines in turns. Return the images a second of each in each round."""
+    unmeasured = PREFETCH * workers + 4  # batches until every buffer has been used once
+    rates: dict[str, list[float]] = {name: [] for name in pipelines}
+    with TemporaryDirectory(prefix="reconet-bench-") as folder:
+        dataset = write_images(Path(folder), images)
+        for seed in range(rounds):
+            for name, run in pipelines.items():
+                order = BatchOrder(
+                    images=images,
+                    seed=seed,
+                    batch=batch,
+                    start=0,
+                    steps=steps + unmeasured,
+                    rank=0,
+                    processes=1,
+                )
+                arrivals = [time.perf_counter() for _ in run(dataset, order, workers)]
+                measured = arrivals[unmeasured - 1 :]
+                seconds = (measured[-1] - measured[0]) / (len(measured) - 1)
+                rates[name].append(batch / seconds)
+    return rates
+
+
+def load(dataset: FileDataset, order: BatchOrder, workers: int) -> Iterator[object]:
+    """Load batches as training does."""
+    return batches(
+        dataset,
+        AUGMENTATION,
+        seed=order.seed,
+        batch=order.batch,
+        steps=order.steps,
+        workers=workers,
+        keep=False,
+    )
 
 
 @dataclass(frozen=True)
@@ -121,43 +129,9 @@ class Decoder(torch_data.Dataset[int | Failure]):
         return len([self.dataset[slot.image].name for slot in slots])
 
 
-@dataclass(frozen=True)
-class PillowCrops(torch_data.Dataset[tuple[Tensor, Tensor]]):
-    """A dataset that resizes, pads and crops whole images, with the same random choices."""
-
-    dataset: FileDataset
-
-    def __getitem__(self, slot: Slot) -> tuple[Tensor, Tensor]:
-        rng = random_stream(slot.step, slot.slot)
-        _, image_path, mask_path = self.dataset.pairs[slot.image]
-        assert mask_path is not None
-        image = Image.open(image_path).convert("RGB")
-        label: Image.Image = Image.open(mask_path)
-        if rng.random() < 0.5:
-            image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-            label = label.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-        zoom = AUGMENTATION.base_size * rng.uniform(*AUGMENTATION.scale) / max(image.size)
-        size = round(image.width * zoom), round(image.height * zoom)
-        image = image.resize(size, Image.Resampling.BILINEAR)
-        label = label.resize(size, Image.Resampling.NEAREST)
-        height, width = AUGMENTATION.crop
-        border = (0, 0, max(0, width - size[0]), max(0, height - size[1]))
-        if any(border):
-            image = ImageOps.expand(image, border, fill=MEAN_COLOUR)
-            label = ImageOps.expand(label, border, fill=IGNORE)
-        left = int(rng.integers(image.width - width + 1))
-        top = int(rng.integers(image.height - height + 1))
-        box = (left, top, left + width, top + height)
-        image_hwc, label_hw = np.array(image.crop(box)), np.array(label.crop(box))
-        return torch.from_numpy(image_hwc).permute(2, 0, 1), torch.from_numpy(label_hw)
-
-
-def pillow_batches(dataset: FileDataset, order: BatchOrder, workers: int) -> Iterator[object]:
-    """Load batches by DataLoader, which stacks them in the worker, in shared memory."""
-    loader = torch_data.DataLoader(
-        PillowCrops(dataset), batch_sampler=order, num_workers=workers, generator=torch.Generator()
-    )
-    yield from loader
+def decode(dataset: FileDataset, order: BatchOrder, workers: int) -> Iterator[object]:
+    """Read the images of each batch, and do nothing with them."""
+    return produce(Decoder(dataset), order, workers)
 
 
 def write_images(folder: Path, count: int) -> FileDataset:

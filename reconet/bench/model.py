@@ -87,66 +87,49 @@ def bench_model(
         pick(WAYS, name, "way")
     for name in contexts:
         pick(CONTEXTS, name, "context")
-    recipe = trained.info.recipe
+    recipe, own = trained.info.recipe, trained.info.recipe.model.context
     images = load_samples(recipe, recipe.data.val_split, None, CALIBRATION)
+    image_bchw = batch_of(images, 1, size)
+    runs: dict[tuple[str, str], Labeller] = {}
+    missing = []
     with TemporaryDirectory() as folder:
         subject = Subject(
-            trained=trained,
-            image_bchw=batch_of(images, 1, size),
-            images=images,
-            folder=Path(folder),
+            trained=trained, image_bchw=image_bchw, images=images, folder=Path(folder)
         )
-        runs, missing = _prepare(subject, chosen)
-        own = recipe.model.context
-        calls = {(own, way): run for way, run in runs.items()}
+        for way in chosen:
+            try:
+                run = WAYS[way](subject)
+                run(image_bchw)
+                runs[own, way] = run
+            except (ReconetError, RuntimeError, OSError) as error:
+                missing.append(ModelBench(network=own, way=way, reason=first_line(error)))
         for name in contexts:
             if name != own:
                 other = _with_context(trained, name)
-                calls[name, EAGER] = eager(other.model)
-                calls[name, DEFAULT] = default(other)
-        return [*_measure(calls, subject.image_bchw, rounds), *missing]
-
-
-def _prepare(
-    subject: Subject, chosen: Sequence[str]
-) -> tuple[dict[str, Labeller], list[ModelBench]]:
-    """Try every way once. Return those that run, and the reasons of those that do not."""
-    runs: dict[str, Labeller] = {}
-    missing: list[ModelBench] = []
-    for way in chosen:
-        try:
-            runs[way] = WAYS[way](subject)
-            runs[way](subject.image_bchw)
-        except (ReconetError, RuntimeError, OSError) as error:
-            runs.pop(way, None)
-            reason = first_line(error)
-            network = subject.trained.info.recipe.model.context
-            missing.append(ModelBench(network=network, way=way, reason=reason))
-    return runs, missing
+                runs[name, EAGER] = eager(other.model)
+                runs[name, DEFAULT] = default(other)
+        return [*_measure(runs, image_bchw, rounds), *missing]
 
 
 def _measure(
-    calls: Mapping[tuple[str, str], Labeller], image_bchw: Tensor, rounds: int
+    runs: Mapping[tuple[str, str], Labeller], image_bchw: Tensor, rounds: int
 ) -> list[ModelBench]:
     labels: dict[tuple[str, str], Tensor] = {}
 
     def call(key: tuple[str, str]) -> None:
-        labels[key] = calls[key](image_bchw)
+        labels[key] = runs[key](image_bchw)
 
-    seconds = time_in_turns({key: partial(call, key) for key in calls}, rounds)
-    results = []
-    for (network, way), took in seconds.items():
-        same = labels[network, way] == labels[network, EAGER]
-        results.append(
-            ModelBench(
-                network=network,
-                way=way,
-                images_per_second=len(image_bchw) / median(took),
-                over_eager=median(ratios(seconds[network, EAGER], took)),
-                agreement=same.double().mean().item(),
-            )
+    seconds = time_in_turns({key: partial(call, key) for key in runs}, rounds)
+    return [
+        ModelBench(
+            network=network,
+            way=way,
+            images_per_second=len(image_bchw) / median(took),
+            over_eager=median(ratios(seconds[network, EAGER], took)),
+            agreement=(labels[network, way] == labels[network, EAGER]).double().mean().item(),
         )
-    return results
+        for (network, way), took in seconds.items()
+    ]
 
 
 def eager(model: Segmenter) -> Labeller:
@@ -187,11 +170,6 @@ def _bf16(subject: Subject) -> Labeller:
     return label_coarse(run)
 
 
-def _compiled(subject: Subject) -> Labeller:
-    compiled = torch.compile(subject.trained.model.coarse)
-    return label_coarse(compiled)
-
-
 def _onnx(subject: Subject) -> Labeller:
     path = subject.folder / "model.onnx"
     model = subject.trained.model
@@ -230,7 +208,7 @@ WAYS: dict[str, Callable[[Subject], Labeller]] = {
     EAGER: lambda subject: eager(subject.trained.model),
     DEFAULT: lambda subject: default(subject.trained),
     "bf16": _bf16,
-    "torch.compile": _compiled,
+    "torch.compile": lambda subject: label_coarse(torch.compile(subject.trained.model.coarse)),
     "ONNX Runtime": _onnx,
     "OpenVINO fp32": partial(_openvino, precision="f32"),
     "OpenVINO bf16": partial(_openvino, precision="bf16"),

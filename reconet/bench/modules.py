@@ -7,6 +7,7 @@ import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from statistics import median
 
 import torch
@@ -15,9 +16,9 @@ from torch import Tensor, nn
 from reconet.cost import PeakMemory, module_cost
 from reconet.errors import RecipeError, pick
 from reconet.models.context import CONTEXTS
-from reconet.models.context.base import ContextModule
 from reconet.models.context.reconet import TensorReconstruction
 from reconet.models.features import FeatureSpec, Stages
+from reconet.system.files import write_atomic
 from reconet.system.own_code import describe_error, find_own
 from reconet.system.timing import time_in_turns
 
@@ -52,9 +53,9 @@ class LoopReconstruction(nn.Module):
 
     def __init__(self, core: TensorReconstruction) -> None:
         super().__init__()
-        self.channel = _layers(core.channel.linear.weight, core.channel.length)
-        self.row = _layers(core.row.linear.weight, core.row.length)
-        self.column = _layers(core.column.linear.weight, core.column.length)
+        self.channel = _split(core.channel.linear.weight, core.channel.length)
+        self.row = _split(core.row.linear.weight, core.row.length)
+        self.column = _split(core.column.linear.weight, core.column.length)
         self.rank_logits_r = nn.Parameter(core.rank_logits_r.detach().clone())
 
     def forward(self, x_bchw: Tensor) -> Tensor:
@@ -75,6 +76,16 @@ class LoopReconstruction(nn.Module):
         return x_bchw * attention_bchw
 
 
+def _split(weight: Tensor, length: int) -> nn.ModuleList:
+    """Split the r square matrices stacked in `weight` into r 1x1 convolutions."""
+    layers = nn.ModuleList()
+    for weight_nn in weight.detach().split(length):
+        layer = nn.Conv2d(length, length, 1, bias=False)
+        layer.weight = nn.Parameter(weight_nn[:, :, None, None].clone())
+        layers.append(layer)
+    return layers
+
+
 def bench_module(
     *,
     channels: int = 512,
@@ -93,17 +104,50 @@ def bench_module(
     cores = make_cores(channels, size, rank, only)
     x_bchw = torch.randn(1, channels, *size)
     cores |= {place: _own_module(place, x_bchw) for place in against}
-    forward = _median_seconds(
-        {name: partial(_forward, module, x_bchw) for name, module in cores.items()}, repeats
-    )
-    both = _median_seconds(
-        {name: partial(_forward_backward, module, x_bchw) for name, module in cores.items()},
-        repeats,
-    )
-    return [
-        _module_bench(name, module, x_bchw, 1e3 * forward[name], 1e3 * both[name])
-        for name, module in cores.items()
-    ]
+    forward = _median_ms(cores, partial(_forward, x_bchw=x_bchw), repeats)
+    both = _median_ms(cores, partial(_forward_backward, x_bchw=x_bchw), repeats)
+    results = []
+    for name, module in cores.items():
+        is_own = name in against
+        with PeakMemory() as peak:
+            _forward(module, x_bchw)
+        with PeakMemory() as training_peak:
+            _forward_backward(module, x_bchw)
+        gradients = [p.grad for p in module.parameters() if p.grad is not None]
+        # Ours are counted without memory. Others may make tensors of their own on the CPU.
+        device = "cpu" if is_own else "meta"
+        cost = module_cost(copy.deepcopy(module).eval().to(device), x_bchw.to(device))
+        results.append(
+            ModuleBench(
+                name=name,
+                reach="yours" if is_own else CONTEXTS[name.removesuffix(", loop")].info.reach,
+                params=cost.params,
+                macs=cost.macs,
+                forward_ms=forward[name],
+                forward_backward_ms=both[name],
+                forward_peak_maps=peak.peak_bytes() / x_bchw.nbytes,
+                forward_backward_peak_maps=training_peak.peak_bytes(gradients) / x_bchw.nbytes,
+            )
+        )
+    return results
+
+
+def make_cores(
+    channels: int, size: tuple[int, int], rank: int, only: Collection[str] | None = None
+) -> dict[str, nn.Module]:
+    """Build the core of every context that has one, as its head would build it."""
+    # Heads reduce the channels of c4 to a quarter.
+    widths = max(1, channels // 2), channels, 2 * channels, 4 * channels
+    specs = [FeatureSpec(channels=c, height=size[0], width=size[1]) for c in widths]
+    core = TensorReconstruction(specs[1], rank=rank)
+    cores: dict[str, nn.Module] = {"reconet": core, LOOP: LoopReconstruction(core)}
+    for name in only if only is not None else CONTEXTS:
+        other = pick(CONTEXTS, name, "context")(Stages(*specs), num_classes=21).core
+        if other is not None:
+            cores.setdefault(name, other)
+        elif only is not None:
+            raise RecipeError(f"{name} has no core: it works on the backbone's map as a whole.")
+    return cores
 
 
 def _own_module(place: str, x_bchw: Tensor) -> nn.Module:
@@ -124,23 +168,25 @@ def _own_module(place: str, x_bchw: Tensor) -> nn.Module:
     return module
 
 
-def make_cores(
-    channels: int, size: tuple[int, int], rank: int, only: Collection[str] | None = None
-) -> dict[str, nn.Module]:
-    """Build the core of every context that has one, as its head would build it."""
-    specs = (FeatureSpec(channels=c, height=size[0], width=size[1]) for c in _widths(channels))
-    stages = Stages(*specs)
-    core = TensorReconstruction(
-        FeatureSpec(channels=channels, height=size[0], width=size[1]), rank=rank
-    )
-    cores: dict[str, nn.Module] = {"reconet": core, LOOP: LoopReconstruction(core)}
-    for name in only if only is not None else CONTEXTS:
-        other = pick(CONTEXTS, name, "context")(stages, num_classes=21).core
-        if other is not None:
-            cores.setdefault(name, other)
-        elif only is not None:
-            raise RecipeError(f"{name} has no core: it works on the backbone's map as a whole.")
-    return cores
+def _forward(module: nn.Module, x_bchw: Tensor) -> None:
+    with torch.no_grad():
+        module.eval()(x_bchw)
+
+
+def _forward_backward(module: nn.Module, x_bchw: Tensor) -> None:
+    module.train().zero_grad(set_to_none=True)
+    _first(module(x_bchw.detach().requires_grad_())).sum().backward()  # no name keeps its result
+
+
+def _first(result: Tensor | Sequence[Tensor]) -> Tensor:
+    return result if isinstance(result, Tensor) else result[0]
+
+
+def _median_ms(
+    cores: Mapping[str, nn.Module], run: Callable[[nn.Module], None], repeats: int
+) -> dict[str, float]:
+    calls = {name: partial(run, module) for name, module in cores.items()}
+    return {name: 1e3 * median(took) for name, took in time_in_turns(calls, repeats).items()}
 
 
 def smaller_than_reconet(results: Sequence[ModuleBench]) -> list[str]:
@@ -163,63 +209,45 @@ def smaller_than_reconet(results: Sequence[ModuleBench]) -> list[str]:
     return lines
 
 
-def _widths(channels: int) -> tuple[int, int, int, int]:
-    """Return the channels of c1 to c4 for which heads reduce c4 to `channels`."""
-    return max(1, channels // 2), channels, 2 * channels, 4 * channels
+def plot_module(results: Sequence[ModuleBench], title: str, path: Path) -> None:
+    """Draw time against memory on logarithmic axes, with the name of each core beside its point."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-
-def _module_bench(
-    name: str, module: nn.Module, x_bchw: Tensor, forward_ms: float, forward_backward_ms: float
-) -> ModuleBench:
-    map_bytes = x_bchw.numel() * x_bchw.element_size()
-    with PeakMemory() as forward:
-        _forward(module, x_bchw)
-    with PeakMemory() as both:
-        _forward_backward(module, x_bchw)
-    gradients = [p.grad for p in module.parameters() if p.grad is not None]
-    context = _context(name)
-    # Ours are counted without memory. Others may make tensors of their own on the CPU.
-    device = "cpu" if context is None else "meta"
-    cost = module_cost(copy.deepcopy(module).eval().to(device), x_bchw.to(device))
-    return ModuleBench(
-        name=name,
-        reach="yours" if context is None else context.info.reach,
-        params=cost.params,
-        macs=cost.macs,
-        forward_ms=forward_ms,
-        forward_backward_ms=forward_backward_ms,
-        forward_peak_maps=forward.peak_bytes() / map_bytes,
-        forward_backward_peak_maps=both.peak_bytes(without=gradients) / map_bytes,
-    )
-
-
-def _context(name: str) -> type[ContextModule] | None:
-    return CONTEXTS.get("reconet" if name == LOOP else name)
-
-
-def _forward(module: nn.Module, x_bchw: Tensor) -> None:
-    with torch.no_grad():
-        module.eval()(x_bchw)
-
-
-def _forward_backward(module: nn.Module, x_bchw: Tensor) -> None:
-    module.train().zero_grad(set_to_none=True)
-    _first(module(x_bchw.detach().requires_grad_())).sum().backward()
-
-
-def _first(result: Tensor | Sequence[Tensor]) -> Tensor:
-    return result if isinstance(result, Tensor) else result[0]
-
-
-def _median_seconds(calls: Mapping[str, Callable[[], None]], repeats: int) -> dict[str, float]:
-    return {name: median(seconds) for name, seconds in time_in_turns(calls, repeats).items()}
-
-
-def _layers(weight: Tensor, length: int) -> nn.ModuleList:
-    """Split the r square matrices stacked in `weight` into r 1x1 convolutions."""
-    layers = nn.ModuleList()
-    for weight_nn in weight.detach().split(length):
-        layer = nn.Conv2d(length, length, 1, bias=False)
-        layer.weight = nn.Parameter(weight_nn[:, :, None, None].clone())
-        layers.append(layer)
-    return layers
+    ours, spatial, channels = "#c0392b", "#2c5d8f", "#9a9a9a"
+    figure = Figure(figsize=(8, 5), dpi=150, layout="constrained")
+    axes = figure.add_subplot()
+    axes.set(xscale="log", yscale="log", title=title)
+    axes.set(xlabel="forward + backward, ms", ylabel="peak memory in training, maps")
+    placed: list[tuple[float, float, float]] = []  # x, y and the shift of a name, in points
+    for r in sorted(results, key=lambda r: r.forward_backward_peak_maps):
+        x, y = r.forward_backward_ms, r.forward_backward_peak_maps
+        is_ours, bold = r.name in {"reconet", LOOP}, r.name == "reconet"
+        colour = ours if is_ours else spatial if r.spatial else channels
+        axes.plot(x, y, "o", color=colour, markersize=9 if bold else 6)
+        # Names of neighbours are stacked.
+        taken = {o for px, py, o in placed if max(x / px, px / x) < 2.5 and y / py < 1.12}
+        shift = next(11.0 * k for k in range(len(results) + 1) if 11.0 * k not in taken)
+        placed.append((x, y, shift))
+        axes.annotate(
+            r.name,
+            (x, y),
+            xytext=(8, shift),
+            textcoords="offset points",
+            color=colour,
+            fontsize=9,
+            fontweight="bold" if bold else "normal",
+            va="center",
+        )
+    for label, colour in (("sees positions", spatial), ("sees channels only", channels)):
+        axes.plot([], [], "o", color=colour, label=label)
+    axes.legend(loc="upper left")
+    axes.set_xlim(right=3 * max(r.forward_backward_ms for r in results))  # room for the names
+    axes.margins(y=0.1)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axis.set_minor_formatter(NullFormatter())
+    axes.grid(True, which="both", alpha=0.2)
+    form = path.suffix.removeprefix(".") or "png"
+    write_atomic(path, lambda file: figure.savefig(file, format=form))

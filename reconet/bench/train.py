@@ -1,6 +1,6 @@
 """Measure training steps in fp32 against other ways to train, in turns."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
@@ -15,15 +15,12 @@ from reconet.errors import TrainingError
 from reconet.recipes import find_recipe
 from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
-from reconet.system.allocator import keep_freed_memory
 from reconet.system.distributed import Processes, pick_device
 from reconet.system.hardware import make_bf16_safe
 from reconet.system.timing import ratios, time_in_turns
 
-GIVEN_BACK = "fp32, freed memory given back"
 MODES = {
     "fp32": [],
-    GIVEN_BACK: [],
     "fp32, channels last": ["train.channels_last=true"],
     "bf16, channels last": ["train.precision=bf16", "train.channels_last=true"],
 }
@@ -55,18 +52,17 @@ def bench_train(
     common = [f"model.backbone={backbone}", f"data.crop={size}", f"data.base_size={size}"]
     common += [f"data.options.size=[{size}, {size}]", f"train.batch={batch}", "optim.lr=0.005"]
     common += ["model.width=1", "model.rank=64", f"train.steps={steps + 1}"]
-    calls: dict[str, Callable[[], None]] = {}
+    recipes = {
+        name: apply_overrides(find_recipe("scenes/tiny"), [*common, *own])
+        for name, own in MODES.items()
+    }
+    runs = {name: _steps(recipe, processes, steps + 1) for name, recipe in recipes.items()}
     losses: dict[str, list[float]] = {name: [] for name in MODES}
-    for name, own in MODES.items():
-        if name == GIVEN_BACK and (processes.device.type != "cpu" or not keep_freed_memory()):
-            continue  # GPUs and other C libraries manage memory by themselves
-        recipe = apply_overrides(find_recipe("scenes/tiny"), [*common, *own])
-        run = _steps(recipe, processes, steps + 1)
-        calls[name] = partial(_step, run, losses[name], keep_memory=name != GIVEN_BACK)
-    try:
-        times = time_in_turns(calls, steps)
-    finally:
-        keep_freed_memory(False)
+
+    def step(name: str) -> None:
+        losses[name].append(float(next(runs[name]).loss))  # waits for the step
+
+    times = time_in_turns({name: partial(step, name) for name in MODES}, steps)
     return [
         TrainBench(
             name=name,
@@ -77,11 +73,6 @@ def bench_train(
         )
         for name, seconds in times.items()
     ]
-
-
-def _step(run: Iterator[Step], losses: list[float], *, keep_memory: bool) -> None:
-    keep_freed_memory(keep_memory)
-    losses.append(float(next(run).loss))
 
 
 def _steps(recipe: Recipe, processes: Processes, steps: int) -> Iterator[Step]:

@@ -1,7 +1,7 @@
 """reconet cost."""
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,6 +9,12 @@ from reconet.cli.arguments import ImportOption, JsonOption, SetOption, parse_siz
 from reconet.cli.output import print_result
 from reconet.errors import RecipeError, pick
 from reconet.system.readable import counted
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from reconet.cost import Cost, ModelCost
+    from reconet.cost.paper import PaperRow
 
 DEFAULT_RECIPE = "voc12/reconet_r101"
 
@@ -72,8 +78,7 @@ def cost(
             raise RecipeError("--paper prints fixed tables. It takes no other option than --json.")
         _print_paper_costs(as_json)
         return
-    from reconet.cli.tables.cost import cost_comparison_table, cost_table
-    from reconet.cost.counter import recipe_costs
+    from reconet.cost import recipe_costs
     from reconet.data import DATASETS
 
     resolved = resolve_recipe(recipe or DEFAULT_RECIPE, settings)
@@ -83,15 +88,44 @@ def cost(
     title = f"{resolved.model.backbone}, one {height} x {width} image, {counted(classes, 'class')}"
     models = {name: asdict(one) for name, one in costs.items()}
     values = {"input": [height, width], "classes": classes, "models": models}
-    if len(costs) > 1:
-        tables = [cost_comparison_table(title, costs)]
-    else:
-        tables = [cost_table(f"{name}, {title}", one) for name, one in costs.items()]
-    print_result(values, tables, as_json)
+    table = _comparison(title, costs) if len(costs) > 1 else _one_network(title, *costs.popitem())
+    print_result(values, [table], as_json)
+
+
+def _one_network(title: str, name: str, cost: "ModelCost") -> "Table":
+    from reconet.cli.tables.table import MIB, make_table
+
+    names = {"core": "  of which core", "aux": "aux (training only)"}
+    rows = [_cost_row(names.get(part.name, part.name), part) for part in cost.parts]
+    rows.append(_cost_row("total in use", cost.total))
+    columns = ["part", "parameters", "MACs G", "kept for backward MiB"]
+    table = make_table(f"{name}, {title}", columns, rows)
+    table.caption = (
+        f"Training keeps {cost.training_bytes / MIB:.1f} MiB for the backward pass; in use at most "
+        f"{cost.peak_bytes / MIB:.1f} MiB are alive at once, beside the weights."
+    )
+    return table
+
+
+def _comparison(title: str, costs: dict[str, "ModelCost"]) -> "Table":
+    from reconet.cli.tables.table import MIB, make_table
+
+    rows = [
+        [*_cost_row(name, cost.total), f"{cost.peak_bytes / MIB:.1f}"]
+        for name, cost in costs.items()
+    ]
+    columns = ["model", "parameters", "MACs G", "kept for backward MiB", "peak in use MiB"]
+    return make_table(title, columns, rows)
+
+
+def _cost_row(name: str, cost: "Cost") -> list[str]:
+    saved = f"{cost.saved_bytes / 2**20:.1f}"
+    return [name, f"{cost.params:,}", f"{cost.macs / 1e9:.4f}", saved]
 
 
 def _print_paper_costs(as_json: bool) -> None:
-    from reconet.cli.tables.cost import paper_tables
+    """Print the paper's two tables, the heads counted by one rule, and the paper's claims."""
+    from reconet.cli.tables.table import make_table
     from reconet.cost.paper import head_costs, paper_claims, paper_rows
 
     rows, heads = paper_rows(), head_costs()
@@ -101,4 +135,49 @@ def _print_paper_costs(as_json: bool) -> None:
         "heads": [asdict(head) for head in heads],
         "claims": [asdict(claim) for claim in claims],
     }
-    print_result(values, paper_tables(rows, heads, claims), as_json)
+    compared = make_table(
+        "What the paper says about cost, and the uniform count",
+        ["claim", "counted", "holds"],
+        [[claim.paper, claim.counted, "yes" if claim.holds else "no"] for claim in claims],
+    )
+    compared.columns[1].justify = "left"
+    titles = {
+        "module": "Module alone, one 512 x 64 x 64 map",
+        "network": "ResNet-101 and the head on top of it",
+    }
+    tables = [
+        *(_paper_table(title, [r for r in rows if r.table == t]) for t, title in titles.items()),
+        make_table(
+            "The heads by one rule: 512 x 512 image, 21 classes, with classifier",
+            ["head", "uniform G", "params M"],
+            [[h.name, f"{h.macs / 1e9:.3f}", f"{h.params / 1e6:.3f}"] for h in heads],
+        ),
+        compared,
+    ]
+    print_result(values, tables, as_json)
+
+
+def _paper_table(title: str, rows: "list[PaperRow]") -> "Table":
+    from reconet.cli.tables.table import make_table
+
+    columns = ["method", "paper G", "its rule G", "uniform G", "paper MB", "its rule MiB"]
+    table = make_table(
+        title,
+        [*columns, "params M", "evidence"],
+        [
+            [
+                row.method,
+                f"{row.paper_g:g}",
+                f"{row.rule_g:.4f}",
+                f"{row.uniform_g:.4f}",
+                "-" if row.paper_mib is None else f"{row.paper_mib:.2f}",
+                f"{row.rule_mib:.2f}",
+                f"{row.params_m:.2f}",
+                row.evidence,
+            ]
+            for row in rows
+        ],
+    )
+    notes = [f"{row.method}: {row.note}." for row in rows]
+    table.caption = "\n".join(["uniform: every product counted, once", *notes])
+    return table

@@ -11,7 +11,6 @@ from typer.core import TyperCommand
 from reconet import __version__
 from reconet.cli.bench import BENCH_VERBS
 from reconet.cli.cache import CACHE_VERBS
-from reconet.cli.convert import convert
 from reconet.cli.cost import cost
 from reconet.cli.data import DATA_VERBS
 from reconet.cli.evaluate import evaluate
@@ -28,7 +27,7 @@ from reconet.cli.show import show
 from reconet.cli.study import study
 from reconet.cli.suggest import suggest
 from reconet.cli.train import train
-from reconet.cli.zoo import zoo
+from reconet.cli.zoo import convert, zoo
 from reconet.errors import OtherProcessError, ReconetError, is_lost_process, is_out_of_memory
 
 Verb = Callable[..., None]
@@ -62,6 +61,10 @@ RENAMED_OPTIONS = {  # of 0.1 -> now
     "--core": "--context",
     "--repeats": "--rounds",
 }
+MOVED_VERBS = {  # of 0.1 -> now, in a checkout of the repository
+    "bench evaluate": "python -m benchmarks.evaluate",
+    "bench all": "make bench",
+}
 USER_ERROR, LOST_PROCESS, INTERRUPTED = 2, 1, 130  # exit codes
 
 
@@ -88,6 +91,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is not None:
         start_clock()
     arguments = list(sys.argv[1:] if argv is None else argv)
+    verb = " ".join(arguments[:2])
+    if verb in MOVED_VERBS:
+        return _fail(f"`reconet {verb}` is now `{MOVED_VERBS[verb]}`, in a checkout.")
     try:
         code = build_app()(args=arguments, prog_name="reconet", standalone_mode=False)
         sys.stdout.flush()

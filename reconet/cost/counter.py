@@ -69,26 +69,22 @@ def model_cost(model: Segmenter, size: tuple[int, int]) -> ModelCost:
     macs, saved = count(
         net.train(), image_bchw, then=lambda logits: segmentation_loss(logits, label_bhw)
     )
-    parts = {
-        name: Cost(
+
+    def cost(name: str, paths: Iterable[str]) -> Cost:
+        return Cost(
             name=name,
-            params=sum(count_parameters(module) for module, _ in modules),
-            macs=sum(macs[path] for _, path in modules),
-            saved_bytes=sum(saved[path] for _, path in modules),
+            params=sum(count_parameters(net.get_submodule(path)) for path in paths),
+            macs=sum(macs[path] for path in paths),
+            saved_bytes=sum(saved[path] for path in paths),
         )
-        for name, modules in _parts(net).items()
-    }
-    used = [part for name, part in parts.items() if name not in {"core", "aux"}]
+
+    parts = _parts(net)
     with torch.no_grad(), PeakMemory() as memory:
         net.eval()(image_bchw)
+    in_use = [path for name in parts.keys() - {"core", "aux"} for path in parts[name]]
     return ModelCost(
-        parts=tuple(parts.values()),
-        total=Cost(
-            name="total",
-            params=sum(part.params for part in used),
-            macs=sum(part.macs for part in used),
-            saved_bytes=sum(part.saved_bytes for part in used),
-        ),
+        parts=tuple(cost(name, paths) for name, paths in parts.items()),
+        total=cost("total", in_use),
         training_bytes=saved[""],
         peak_bytes=memory.peak_bytes(),
     )
@@ -196,25 +192,21 @@ class PeakMemory(TorchDispatchMode):
         self._changes.append((number, -nbytes))
 
 
-def _parts(net: Segmenter) -> dict[str, list[tuple[nn.Module, str]]]:
-    """Return the parts of a network by name, each as modules with their paths."""
-    parts: dict[str, list[tuple[nn.Module, str]]] = {
-        part: [(net.backbone.get_submodule(name), f"backbone.{name}") for name in names]
+def _parts(net: Segmenter) -> dict[str, list[str]]:
+    """Return the parts of a network by name, each as the paths of its modules."""
+    parts = {
+        part: [f"backbone.{name}" for name in names]
         for part, names in net.backbone.cost_parts().items()
+    } or {"backbone": ["backbone"]}
+    optional = {
+        "project": (net.project, "project"),
+        "context": (net.context, "context"),
+        "core": (net.context.core, "context.core"),
+        "classify": (net.classify, "classify"),
+        "decoder": (net.decoder, "decoder"),
+        "aux": (net.aux, "aux"),
     }
-    if not parts:
-        parts = {"backbone": [(net.backbone, "backbone")]}
-    if net.project is not None:
-        parts["project"] = [(net.project, "project")]
-    parts["context"] = [(net.context, "context")]
-    if net.context.core is not None:
-        parts["core"] = [(net.context.core, "context.core")]
-    parts["classify"] = [(net.classify, "classify")]
-    if net.decoder is not None:
-        parts["decoder"] = [(net.decoder, "decoder")]
-    if net.aux is not None:
-        parts["aux"] = [(net.aux, "aux")]
-    return parts
+    return parts | {name: [path] for name, (one, path) in optional.items() if one is not None}
 
 
 def _relative(counts: Counter[str], root: str) -> Counter[str]:

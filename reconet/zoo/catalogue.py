@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from reconet.errors import pick
 from reconet.zoo.mmseg_files import FILES
 
-TORCHVISION, MMSEG = "torchvision", "mmsegmentation"
-LICENCES = {TORCHVISION: "BSD-3-Clause", MMSEG: "Apache-2.0"}
 MMSEG_ADDRESS = "https://download.openmmlab.com/mmsegmentation/v0.5"
 TORCHVISION_ADDRESS = "https://download.pytorch.org/models"
 
@@ -75,11 +73,14 @@ class PublicNetwork(ListedNetwork):
     address: str
     sha256: str  # the beginning of it
 
+    @property
+    def toolkit(self) -> str:
+        """Return the key of its toolkit, as `reconet convert --from` takes it."""
+        return "mmseg" if self.source == "mmsegmentation" else self.source
+
 
 def _mmseg() -> Iterator[PublicNetwork]:
-    for line in FILES.split("\n"):
-        if not line:
-            continue
+    for line in filter(None, FILES.split("\n")):
         file, miou = line.split()
         match = FILE.fullmatch(file)
         assert match is not None, file
@@ -87,7 +88,7 @@ def _mmseg() -> Iterator[PublicNetwork]:
         deeper = MORE_OF_RESNET101 if match["backbone"] == "r101" else 0
         yield PublicNetwork(
             name=name,
-            source=MMSEG,
+            source="mmsegmentation",
             context=CONTEXTS.get(method, method),
             backbone=BACKBONES[match["backbone"]],
             dataset=DATASETS[match["dataset"]],
@@ -97,7 +98,7 @@ def _mmseg() -> Iterator[PublicNetwork]:
             address=f"{MMSEG_ADDRESS}/{FOLDERS.get(method, method)}/{name}/{file}.pth",
             sha256=match["sha256"],
             megabytes=MEGABYTES[method] + deeper,
-            licence=LICENCES[MMSEG],
+            licence="Apache-2.0",
         )
 
 
@@ -112,7 +113,7 @@ def _torchvision() -> Iterator[PublicNetwork]:
         name = f"{context}_{backbone}_coco"
         yield PublicNetwork(
             name=name,
-            source=TORCHVISION,
+            source="torchvision",
             context=context,
             backbone=backbone,
             dataset="coco",
@@ -122,7 +123,7 @@ def _torchvision() -> Iterator[PublicNetwork]:
             address=f"{TORCHVISION_ADDRESS}/{name}-{sha256}.pth",
             sha256=sha256,
             megabytes=megabytes,
-            licence=LICENCES[TORCHVISION],
+            licence="BSD-3-Clause",
         )
 
 

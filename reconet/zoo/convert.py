@@ -1,13 +1,15 @@
 """Convert a network of another toolkit into one of ours: same weights, same output.
 
 Names of layers are translated, and options of the context reproduce the toolkit's head. A file
-that does not fit completely is refused.
+that does not fit completely is refused. No code in it is run.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -17,17 +19,22 @@ from reconet.errors import CheckpointError, pick
 from reconet.models.backbone import RESNETS, Bottleneck
 from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import Segmenter, build_model
-from reconet.models.trained import TrainedNetwork
+from reconet.models.trained import TrainedNetwork, read_info, save_trained
+from reconet.models.weight_files import read_content
 from reconet.models.weights import compare_weights
 from reconet.recipes.schema import Model, Recipe, Train
+from reconet.recipes.storage import write_recipe
+from reconet.system.run_files import BEST, RECIPE
 from reconet.types import MAX_CLASSES, Palette
-from reconet.zoo.checkpoint import check_config, read_public_file
-from reconet.zoo.head import Head, Names, State
-from reconet.zoo.sources import SOURCES, Source
+from reconet.zoo.catalogue import PublicNetwork
+from reconet.zoo.heads import Head, Names, State
+from reconet.zoo.toolkits import TOOLKITS, Toolkit
 
 MOST_KEYS = 8  # of each kind, in a message
 SIMILAR = 0.8  # of the class names, by which a dataset is recognised
 NEW_EPOCHS = 30  # of a training that goes on from converted weights, unless its recipe is changed
+# Of the backbone at output stride 8, and of the convolutions of DeepLab.
+KNOWN = {"strides": {"1,2,1,1"}, "dilations": {"1,1,2,4", "1,12,24,36"}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,17 +45,7 @@ class Conversion:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Publication:
-    """What is known of a network beside its file."""
-
-    steps: int | None = None  # of its training
-    score: Mapping[str, float] = field(default_factory=dict)
-    origin: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Classes:
+class _Classes(NamedTuple):
     names: tuple[str, ...]
     palette: Palette
     dataset: str
@@ -61,31 +58,93 @@ def convert_file(
     *,
     dataset: str | None = None,
     classes: Sequence[str] = (),
-    published: Publication | None = None,
+    published: PublicNetwork | None = None,
 ) -> Conversion:
     """Convert a file of "mmseg" or "torchvision".
 
     The classes are those of a dataset, or `classes`, or those that the file names.
     """
-    toolkit = pick(SOURCES, source, "toolkit")
+    toolkit = pick(TOOLKITS, source, "toolkit")
     if dataset is not None:
         pick(DATASETS, dataset, "dataset")
-    file = read_public_file(path)
-    published = published or Publication()
-    published = replace(
-        published, origin={"source": toolkit.title, "file": path.name, **published.origin}
-    )
+    state, meta = _read(path)
     try:
-        check_config(file.config)
-        count = _count_classes(file.state, toolkit)
-        known = _name_classes(count, dataset, classes, file.classes)
-        return _convert(file.state, toolkit, known, published)
+        head = _find_head(state, toolkit)
+        _check_config(str(meta.get("config")))
+        known = _name_classes(_count_classes(state, toolkit), dataset, classes, _names(meta))
+        return _convert(path, state, toolkit, head, known, published)
     except CheckpointError as error:
         raise CheckpointError(f"cannot convert {path}: {error}") from error
 
 
-def _convert(state: State, toolkit: Source, known: _Classes, published: Publication) -> Conversion:
-    head = _find_head(state, toolkit)
+def write_network(folder: Path, network: TrainedNetwork) -> Path:
+    """Write a network and its recipe as a folder that every verb opens."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_recipe(network.info.recipe, folder / RECIPE)
+    save_trained(folder / BEST, network)  # last: where it is, the folder is complete
+    return folder / BEST
+
+
+def was_converted(folder: Path) -> bool:
+    """Tell whether a folder holds a converted network and nothing else, and may be replaced."""
+    with suppress(CheckpointError):
+        names = {one.name for one in folder.iterdir()}
+        return names == {BEST, RECIPE} and bool(read_info(folder / BEST).origin)
+    return False
+
+
+def _read(path: Path) -> tuple[State, dict[str, Any]]:
+    """Read the tensors of a file, and what its training wrote about itself."""
+    if not path.is_file():
+        raise CheckpointError(f"there is no file {path}.")
+    content = read_content(path)
+    content = content if isinstance(content, dict) else {}
+    state = content.get("state_dict", content.get("model", content))
+    if (
+        not isinstance(state, dict)
+        or not state
+        or not all(isinstance(k, str) and isinstance(v, Tensor) for k, v in state.items())
+    ):
+        raise CheckpointError(f"{path} holds something else than named tensors.")
+    # Tensors may be views that pretend to be larger than what the file holds of them.
+    if sum(value.nbytes for value in state.values()) > path.stat().st_size:
+        raise CheckpointError(f"{path} is damaged: its tensors are larger than the file.")
+    meta = content.get("meta")
+    state = {key.removeprefix("module."): value for key, value in state.items()}
+    return state, meta if isinstance(meta, dict) else {}
+
+
+def _names(meta: dict[str, Any]) -> tuple[str, ...]:
+    names = meta.get("CLASSES")
+    if isinstance(names, list | tuple) and all(isinstance(name, str) for name in names):
+        return tuple(names)
+    return ()
+
+
+def _check_config(config: str) -> None:
+    """Refuse settings that do not show in the weights and that networks here do not have."""
+    if re.search(r"align_corners\s*=\s*True", config):
+        raise CheckpointError(
+            "it was trained with align_corners=True, by which networks here do not resize."
+        )
+    if re.search(r"multi_grid\s*=", config):
+        raise CheckpointError("its backbone has a multi-grid, which backbones here do not have.")
+    for setting, known in KNOWN.items():
+        for value in re.findall(rf"\b{setting}\s*=\s*\(([\d,\s]*)\)", config):
+            if re.sub(r"\s", "", value).rstrip(",") not in known:
+                raise CheckpointError(
+                    f"it was trained with {setting}=({value}). Only output stride 8 is converted."
+                )
+
+
+def _convert(
+    path: Path,
+    state: State,
+    toolkit: Toolkit,
+    head: Head,
+    known: _Classes,
+    published: PublicNetwork | None,
+) -> Conversion:
     state, notes = _without_other_auxiliary(state, toolkit, len(known.names))
     names = toolkit.names | head.names
     renamed = {_rename(key, names): value for key, value in state.items()}
@@ -94,25 +153,37 @@ def _convert(state: State, toolkit: Source, known: _Classes, published: Publicat
         head.adapt(renamed)
     except KeyError as error:
         raise CheckpointError(f"its head lacks {error.args[0]}.") from error
-    recipe = _recipe(toolkit, known, model, published.steps)
+    protocol = toolkit.published(known.dataset)
+    data = protocol.data(known.dataset).model_copy(update={"options": known.options})
+    steps = published.steps if published else None
+    train = Train(steps=steps) if steps else Train(epochs=NEW_EPOCHS)
+    recipe = Recipe(data=data, model=model, train=train, eval=protocol.eval)
     network = build_model(recipe, len(known.names), pretrained=False)
     _put_weights(network, renamed, names)
+    origin = {"source": toolkit.title, "file": path.name}
+    if published:
+        origin |= {
+            "name": published.name,
+            "address": published.address,
+            "licence": published.licence,
+            "protocol": f"as published: {protocol}, one scale, no mirror images",
+        }
     info = NetworkInfo(
         recipe=recipe,
         classes=known.names,
         palette=known.palette,
-        step=published.steps or 0,
-        score=dict(published.score),
-        origin=dict(published.origin),
+        step=steps or 0,
+        score={"miou": published.miou} if published else {},
+        origin=origin,
     )
     return Conversion(network=TrainedNetwork(model=network.eval(), info=info), notes=notes)
 
 
-def _find_head(state: State, toolkit: Source) -> Head:
+def _find_head(state: State, toolkit: Toolkit) -> Head:
     for head in toolkit.heads:
         if any(key.startswith(head.mark) for key in state):
             return head
-    for name, other in SOURCES.items():
+    for name, other in TOOLKITS.items():
         if other is not toolkit and f"{other.classifier}.weight" in state:
             raise CheckpointError(f"it looks like a file of {other.title}: use --from {name}.")
     beginnings = sorted({key.split(".")[0] for key in state})[:MOST_KEYS]
@@ -123,8 +194,7 @@ def _find_head(state: State, toolkit: Source) -> Head:
     )
 
 
-def _count_classes(state: State, toolkit: Source) -> int:
-    _find_head(state, toolkit)
+def _count_classes(state: State, toolkit: Toolkit) -> int:
     weight = state.get(f"{toolkit.classifier}.weight")
     if weight is None or weight.ndim != 4 or not 0 < weight.shape[0] <= MAX_CLASSES:
         raise CheckpointError(
@@ -146,9 +216,7 @@ def _name_classes(
                 f"it has {count} classes, and {dataset} has {len(info.classes)}. Name its dataset "
                 "with --dataset, or its classes with --classes."
             )
-        return _Classes(
-            names=info.classes, palette=info.palette[:count], dataset=dataset, options={}
-        )
+        return _Classes(info.classes, info.palette[:count], dataset, options={})
     names = tuple(classes or in_file)
     if not names:
         raise CheckpointError(
@@ -156,12 +224,7 @@ def _name_classes(
         )
     if len(names) != count:
         raise CheckpointError(f"it has {count} classes, and {len(names)} are named.")
-    return _Classes(
-        names=names,
-        palette=colour_map(count),
-        dataset="folder",
-        options={"classes": list(names)},
-    )
+    return _Classes(names, colour_map(count), "folder", options={"classes": list(names)})
 
 
 def _resembles(dataset: str, names: Sequence[str]) -> bool:
@@ -174,7 +237,7 @@ def _resembles(dataset: str, names: Sequence[str]) -> bool:
 
 
 def _without_other_auxiliary(
-    state: State, toolkit: Source, count: int
+    state: State, toolkit: Toolkit, count: int
 ) -> tuple[State, tuple[str, ...]]:
     """Leave out an auxiliary classifier for another number of classes. Only training uses it."""
     rows = {
@@ -219,18 +282,12 @@ def _model_settings(state: State, head: Head, options: dict[str, Any]) -> Model:
     )
 
 
-def _recipe(toolkit: Source, known: _Classes, model: Model, steps: int | None) -> Recipe:
-    published = toolkit.published(known.dataset)
-    data = published.data(known.dataset).model_copy(update={"options": known.options})
-    train = Train(steps=steps) if steps else Train(epochs=NEW_EPOCHS)
-    return Recipe(data=data, model=model, train=train, eval=published.eval)
-
-
 def _put_weights(network: Segmenter, state: State, names: Names) -> None:
     """Load all weights, or say which are missing, unexpected or of another shape."""
     own = network.state_dict()
     constants = {"mean_c11": own["mean_c11"], "std_c11": own["std_c11"]}
-    report = compare_weights(own, state | constants)
+    given = state | constants
+    report = compare_weights(own, given)
     public = {ours: theirs for theirs, ours in names.items()}
     kinds = {
         "missing": [_rename(key, public) for key in report.missing],
@@ -240,16 +297,12 @@ def _put_weights(network: Segmenter, state: State, names: Names) -> None:
     parts = [f"{len(keys)} {kind} ({_listed(keys)})" for kind, keys in kinds.items() if keys]
     if parts:
         raise CheckpointError(f"its keys do not fit: {', '.join(parts)}.")
-    broken = [key for key in report.loaded if not _is_finite((state | constants)[key])]
+    broken = [key for key in report.loaded if not given[key].isfinite().all()]
     if broken:
         raise CheckpointError(f"{_rename(broken[0], public)} holds values that are no numbers.")
-    network.load_state_dict(state | constants, strict=False)
+    network.load_state_dict(given, strict=False)
 
 
 def _listed(keys: Sequence[str]) -> str:
     more = f" and {len(keys) - MOST_KEYS} more" if len(keys) > MOST_KEYS else ""
     return ", ".join(keys[:MOST_KEYS]) + more
-
-
-def _is_finite(value: Tensor) -> bool:
-    return not value.is_floating_point() or bool(value.isfinite().all())

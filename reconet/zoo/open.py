@@ -1,24 +1,24 @@
 """Open a public network by its name: fetch it, convert it, and keep the result in the cache."""
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import hashlib
+import http.client
+import urllib.error
+import urllib.request
+from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
-from reconet.errors import CheckpointError, OutputError
-from reconet.models.trained import TrainedNetwork, read_info, save_trained
-from reconet.recipes.storage import write_recipe
-from reconet.system.files import open_own
-from reconet.system.locks import lock_file
+from reconet.errors import CheckpointError, ReconetError, first_line
+from reconet.system.files import readable_bytes, remove_temporary_files, write_atomic
 from reconet.system.progress import SILENT, Progress
-from reconet.system.run_files import BEST, LOCK, RECIPE
+from reconet.system.run_files import BEST
 from reconet.system.user_cache import cache_root
-from reconet.zoo.catalogue import TORCHVISION, PublicNetwork, find_public
-from reconet.zoo.convert import Publication, convert_file
-from reconet.zoo.fetch import fetch
-from reconet.zoo.sources import SOURCES
+from reconet.zoo.catalogue import PublicNetwork, find_public
 
 FOLDER = "zoo"  # in the cache
+SECONDS = 20.0  # without a byte, after which a server counts as out of reach
+BLOCK = 2**20
+LARGEST = 4 * 2**30  # bytes; no public network is nearly as large
 
 
 def open_public(name: str, progress: Progress = SILENT) -> Path:
@@ -26,42 +26,12 @@ def open_public(name: str, progress: Progress = SILENT) -> Path:
     network = find_public(name)
     path = cached_path(network)
     if not path.is_file():
-        with _locked(path.parent):  # another process may be fetching or converting it
-            if not path.is_file():
-                _fetch_and_convert(network, path, progress)
+        try:
+            _fetch_and_convert(network, path.parent, progress)
+        except ReconetError:
+            if not path.is_file():  # or another process was faster
+                raise
     return path
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = open_own(folder / LOCK, os.O_RDWR)
-    except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror}.") from error
-    try:
-        with suppress(OSError):  # a file system without locks
-            lock_file(handle)
-        yield
-    finally:
-        os.close(handle)
-
-
-def _fetch_and_convert(network: PublicNetwork, path: Path, progress: Progress) -> None:
-    source = "torchvision" if network.source == TORCHVISION else "mmseg"
-    fetched = path.parent / network.address.rpartition("/")[2]
-    fetch(network.address, fetched, network.sha256, progress)
-    progress.status("convert")
-    conversion = convert_file(
-        fetched,
-        source,
-        dataset=network.dataset,
-        published=Publication(
-            steps=network.steps, score={"miou": network.miou}, origin=origin_of(network)
-        ),
-    )
-    write_network(path.parent, conversion.network)
-    fetched.unlink(missing_ok=True)  # the converted file holds the same weights
 
 
 def cached_path(network: PublicNetwork) -> Path:
@@ -69,36 +39,56 @@ def cached_path(network: PublicNetwork) -> Path:
     return cache_root() / FOLDER / network.name / BEST
 
 
-def origin_of(network: PublicNetwork) -> dict[str, str]:
-    """Say where a network is from, whose it is, and how it was scored."""
-    toolkit = SOURCES["torchvision" if network.source == TORCHVISION else "mmseg"]
-    shown = toolkit.published(network.dataset)
-    size = {
-        "short_side": f"a short side of {shown.base_size}",
-        "base_size": f"a long side of {shown.base_size}",
-        "original": "their own size",
-    }[shown.eval.relative_to]
-    crop = f"windows of {shown.crop[0]} x {shown.crop[1]}"
-    mode = "whole images" if shown.eval.mode == "whole" else crop
-    return {
-        "name": network.name,
-        "address": network.address,
-        "licence": network.licence,
-        "protocol": f"as published: {mode} at {size}, one scale, no mirror images",
-    }
+def _fetch_and_convert(network: PublicNetwork, folder: Path, progress: Progress) -> None:
+    from reconet.zoo.convert import convert_file, write_network  # only now: it takes a while
+
+    fetched = folder / network.address.rpartition("/")[2]
+    write_atomic(fetched, partial(_fetch, network, progress))
+    progress.status("convert")
+    try:
+        made = convert_file(fetched, network.toolkit, dataset=network.dataset, published=network)
+        write_network(folder, made.network)
+    finally:
+        fetched.unlink(missing_ok=True)  # the converted file holds the same weights
+    remove_temporary_files(fetched)  # of fetches that were killed
 
 
-def write_network(folder: Path, network: TrainedNetwork) -> Path:
-    """Write a network and its recipe as a folder that every verb opens."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_recipe(network.info.recipe, folder / RECIPE)
-    save_trained(folder / BEST, network)  # last: where it is, the folder is complete
-    return folder / BEST
-
-
-def was_converted(folder: Path) -> bool:
-    """Tell whether a folder holds a converted network and nothing else, and may be replaced."""
-    with suppress(CheckpointError):
-        names = {one.name for one in folder.iterdir()}
-        return names == {BEST, RECIPE} and bool(read_info(folder / BEST).origin)
-    return False
+def _fetch(network: PublicNetwork, progress: Progress, file: BinaryIO) -> None:
+    """Write the file that was published, or raise an error."""
+    address, digest, done = network.address, hashlib.sha256(), 0
+    request = urllib.request.Request(address, headers={"User-Agent": "reconet"})
+    try:
+        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+            total = int(answer.headers.get("Content-Length") or 0)
+            progress.start(max(1, total // BLOCK), "fetch")
+            progress.status(f"{readable_bytes(total)} from {request.host}")
+            while block := answer.read(BLOCK):
+                digest.update(block)
+                file.write(block)
+                done += len(block)
+                progress.advance()
+                if done > LARGEST:
+                    raise CheckpointError(f"{address} is larger than {readable_bytes(LARGEST)}.")
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise CheckpointError(
+            f"cannot fetch {address}: the server answers {error.code} {error.reason}."
+        ) from error
+    except (
+        urllib.error.URLError,
+        http.client.HTTPException,
+        TimeoutError,
+        ConnectionError,
+    ) as error:
+        reason = getattr(error, "reason", error)
+        text = first_line(reason) if isinstance(reason, BaseException) else str(reason)
+        raise CheckpointError(f"cannot fetch {address}: {text}. Is this machine online?") from error
+    if done < total:
+        raise CheckpointError(
+            f"cannot fetch {address}: the connection broke after {readable_bytes(done)}. Try again."
+        )
+    if not digest.hexdigest().startswith(network.sha256):
+        raise CheckpointError(
+            f"{address} is not the file that was published: its SHA-256 begins with "
+            f"{digest.hexdigest()[: len(network.sha256)]} instead of {network.sha256}."
+        )

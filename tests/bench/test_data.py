@@ -5,9 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reconet.bench.data import AUGMENTATION, Decoder, PillowCrops, bench_data, write_images
+from reconet.bench.data import bench_data, write_images
 from reconet.data.dataset import FileDataset
-from reconet.data.order import Slot
 from reconet.types import IGNORE
 
 
@@ -33,26 +32,12 @@ def test_images_are_the_same_in_every_run(dataset: FileDataset, tmp_path: Path) 
     assert again.pairs[0].image.read_bytes() == dataset.pairs[0].image.read_bytes()
 
 
-def test_the_pillow_pipeline_gives_crops_of_the_image(dataset: FileDataset) -> None:
-    for slot in range(12):
-        image_chw, label_hw = PillowCrops(dataset)[Slot(0, slot, slot % 6)]
-        assert image_chw.shape == (3, *AUGMENTATION.crop)
-        assert label_hw.shape == AUGMENTATION.crop
-        assert set(label_hw.unique().tolist()) <= {*np.unique(dataset[slot % 6].label_hw), IGNORE}
-
-
-def test_decoding_alone_reads_every_image_of_the_batch(dataset: FileDataset) -> None:
-    assert Decoder(dataset)[[Slot(0, slot, slot) for slot in range(4)]] == 4
-
-
 def test_ratios_are_relative_to_the_same_number_of_workers() -> None:
     results = bench_data(images=4, batch=2, steps=2, rounds=1, workers=(1, 2))
     assert [(r.name, r.workers) for r in results] == [
-        (name, workers) for workers in (1, 2) for name in ("reconet", "decode", "pillow")
+        (name, workers) for workers in (1, 2) for name in ("reconet", "decode")
     ]
-    for index in (0, 3):
-        ours, decode, pillow = results[index : index + 3]
-        assert decode.of_decode == pillow.over_pillow == 1
+    for ours, decode in (results[:2], results[2:]):
+        assert decode.of_decode == 1
         rate = pytest.approx(ours.samples_per_second)
         assert ours.of_decode * decode.samples_per_second == rate
-        assert ours.over_pillow * pillow.samples_per_second == rate

@@ -158,6 +158,7 @@ def test_a_module_of_the_user_is_measured_beside_ours(own: Path) -> None:
     )
     assert [result.name for result in results[2:]] == ["danet", f"{own}:Twice", f"{own}:bare"]
     assert [(result.params, result.macs) for result in results[3:]] == [(64, 64 * 30), (0, 0)]
+    assert results[3].forward_backward_peak_maps < 2.5  # the result is freed before the gradients
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from tests.cli.run import run
 
@@ -28,20 +29,33 @@ def test_bench_module_measures_what_is_chosen_and_draws_it(
     assert code == 0
     names = [core["name"] for core in json.loads(out)["cores"]]
     assert names == ["reconet", "reconet, loop", "danet", "senet"]
-    assert image.stat().st_size > 1000
+    with Image.open(image) as drawn:
+        assert drawn.size == (1200, 750)
 
 
-def test_bench_train_compares_cached_features_with_the_whole_network(
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.parametrize(
+    ("words", "now"),
+    [
+        ("bench evaluate --classes 21", "`python -m benchmarks.evaluate`"),
+        ("bench all --runs 1", "`make bench`"),
+        ("bench train --frozen", "`python -m benchmarks.frozen`"),
+    ],
+)
+def test_a_benchmark_that_is_a_script_now_is_named(
+    capsys: pytest.CaptureFixture[str], words: str, now: str
 ) -> None:
-    arguments = ["bench", "train", "--frozen", "--backbone=resnet18", "--size=64", "--batch=2"]
-    code, out, err = run(capsys, *arguments, "--steps=1", "--device=cpu", "--json")
+    code, _, err = run(capsys, *words.split())
+    assert code == 2
+    assert now in err
+    assert err.count("\n") == 1
+
+
+def test_bench_train_shows_the_losses_of_every_way(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["bench", "train", "--backbone=resnet18", "--size=64", "--device=cpu"]
+    code, out, err = run(capsys, *arguments, "--steps=1", "--json")
     assert code == 0, err
-    result = json.loads(out)
-    assert result["over_full"] > 0
-    assert result["cache_bytes_per_image"] == 512 * 4 * 4 * 2 + 64 * 64
-    assert {"build_seconds_per_image", "break_even_epochs"} <= result.keys()
-    code, out, _ = run(capsys, *arguments, "--steps=1", "--device=cpu")
-    assert code == 0
-    assert "head on cached features" in out
-    assert "20.5 kB" in out
+    fp32, *others = json.loads(out)["modes"]
+    assert (fp32["name"], fp32["over_fp32"]) == ("fp32", 1.0)
+    for other in others:
+        for one, loss in zip(fp32["losses"], other["losses"], strict=True):
+            assert abs(one - loss) < 0.1 * one

@@ -108,7 +108,7 @@ def test_every_verb_that_may_meet_parts_of_a_user_imports_them() -> None:
     groups = {name: verbs for name, (_, verbs) in GROUPS.items() if name != "cache"}
     verbs = VERBS | {f"{group} {n}": v for group, some in groups.items() for n, v in some.items()}
     without = [name for name, verb in verbs.items() if "imports" not in signature(verb).parameters]
-    assert without == ["recipes", "zoo", "bench all"]
+    assert without == ["recipes", "zoo"]
 
 
 def test_no_verb_at_all_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from reconet.bench.evaluate import windows
+from benchmarks.evaluate import windows
 from reconet.inference.protocol import WHOLE, Protocol, window_grid
 from reconet.inference.windows import predict_labels, predict_probabilities, probability_bands
 from reconet.types import MEAN_COLOUR

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.suggest import SIZE, WAYS, found_in, ranked, train, write_images
 from reconet.data.scenes.generate import scene
-from tools.measure_suggest import SIZE, WAYS, found_in, ranked, train, write_images
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Serve one file on this machine, with or without ranges, as the hosts of public networks do."""
+"""Serve one file on this machine, as the hosts of public networks do."""
 
 import threading
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ class FileServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, data: bytes, *, ranges: bool = True) -> None:
+    def __init__(self, data: bytes) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.data, self.ranges = data, ranges
+        self.data = data
         self.breaks_after: int | None = None
         self.status = 200
-        self.asked: list[str | None] = []  # the ranges of all requests
+        self.asked = 0  # requests
 
     @property
     def address(self) -> str:
@@ -27,29 +27,23 @@ class _Handler(BaseHTTPRequestHandler):
     server: FileServer
 
     def do_GET(self) -> None:
-        server, wanted = self.server, self.headers.get("Range")
-        server.asked.append(wanted)
-        if server.status != 200:
-            self.send_error(server.status)
+        self.server.asked += 1
+        if self.server.status != 200:
+            self.send_error(self.server.status)
             return
-        start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and server.ranges else 0
-        if start >= len(server.data):
-            self.send_error(416)
-            return
-        self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(len(server.data) - start))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.server.data)))
         self.end_headers()
-        stop = server.breaks_after if server.breaks_after is not None else len(server.data)
-        self.wfile.write(server.data[start : start + stop])
+        self.wfile.write(self.server.data[: self.server.breaks_after])
 
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
 
 
 @contextmanager
-def serve(data: bytes, *, ranges: bool = True) -> Iterator[FileServer]:
+def serve(data: bytes) -> Iterator[FileServer]:
     """Serve `data` while the block runs."""
-    server = FileServer(data, ranges=ranges)
+    server = FileServer(data)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:

@@ -10,8 +10,8 @@ from reconet.data import DATASETS
 from reconet.errors import RecipeError
 from reconet.models.context import CONTEXTS
 from reconet.models.segmenter import create_model
-from reconet.zoo import CATALOGUE, SOURCES, find_public, search_public
-from reconet.zoo.catalogue import MMSEG
+from reconet.zoo import CATALOGUE, find_public, search_public
+from reconet.zoo.toolkits import TOOLKITS
 
 NETWORKS = list(CATALOGUE.values())
 
@@ -31,7 +31,7 @@ def test_every_row_is_complete_and_known_here() -> None:
 
 def test_every_method_that_can_be_converted_is_listed() -> None:
     listed = {(one.source, one.context) for one in NETWORKS}
-    assert listed == {(s.title, head.context) for s in SOURCES.values() for head in s.heads}
+    assert listed == {(s.title, head.context) for s in TOOLKITS.values() for head in s.heads}
 
 
 def test_a_row_tells_what_its_file_name_tells() -> None:
@@ -83,7 +83,7 @@ def public_options(context: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["r50", "r101"])
 def test_sizes_are_those_of_the_networks(name: str) -> None:
-    rows = {one.context: one for one in search_public([MMSEG, name, "cityscapes"])}
+    rows = {one.context: one for one in search_public(["mmsegmentation", name, "cityscapes"])}
     assert len(rows) == 13
     for context, one in rows.items():
         with torch.device("meta"):

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from reconet.errors import CheckpointError, RecipeError
 from reconet.models.trained import load_trained
-from reconet.zoo import convert_file, write_network
+from reconet.zoo.convert import convert_file, write_network
 from tests.zoo.mmseg_public import MMSEG
 from tests.zoo.public import (
     BASE,

@@ -1,20 +1,29 @@
 """A public network by its name: fetched, converted, kept, and opened without the network."""
 
 import hashlib
+import socket
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from reconet.errors import CheckpointError, RecipeError
+from reconet.cli import main
+from reconet.errors import CheckpointError, OutputError, RecipeError
 from reconet.models.trained import load_trained
 from reconet.zoo import CATALOGUE, open_public
+from reconet.zoo import open as opening
 from tests.factories import ProgressRecorder
 from tests.zoo.server import FileServer, serve
 from tests.zoo.test_convert import mmseg_net, save
 
 NAME = "pspnet_r50-d8_512x512_40k_voc12aug"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RECONET_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
 
 
 def offer(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,20 +33,40 @@ def offer(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CATALOGUE, NAME, entry)
 
 
+def refused(message: str) -> str:
+    """Open the network, which fails in one line and leaves no file."""
+    with pytest.raises(CheckpointError, match=message) as caught:
+        open_public(NAME)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def files_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.rglob("*") if path.is_file())
+
+
 def test_a_name_becomes_a_file_in_the_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RECONET_CACHE", str(tmp_path / "cache"))
     data = save(tmp_path / "a.pth", mmseg_net("pspnet", k=21)).read_bytes()
     progress = ProgressRecorder()
+    stray = cache / "zoo" / NAME / ".net.pth.killed.part"
+    stray.parent.mkdir(parents=True)
+    stray.write_bytes(data[:1000])  # of a fetch that was killed
     with serve(data) as server:
         offer(server, monkeypatch)
+        server.breaks_after = 700_000
+        refused("broke after 700 kB. Try again")
+        assert files_in(cache) == [stray.name]
+        server.breaks_after = None
         path = open_public(NAME, progress)
+        assert server.asked == 2
     assert open_public(NAME) == path  # the server is gone
     assert "convert" in progress.lines
-    assert path.is_relative_to(tmp_path / "cache")
-    names = sorted(one.name for one in path.parent.iterdir())
-    assert names == [".lock", "best.safetensors", "recipe.json"]
+    assert progress.lines[0] == "start 1"  # in megabytes
+    assert "advance 1" in progress.lines
+    assert files_in(cache) == ["best.safetensors", "recipe.json"]
+    assert path.is_relative_to(cache)
     opened = load_trained(path)
     assert opened.info.score == {"miou": 0.7729}
     assert opened.info.step == 40_000
@@ -50,14 +79,39 @@ def test_a_name_becomes_a_file_in_the_cache(
     assert logits.main_bkhw.shape == (1, 21, 40, 40)
 
 
-def test_a_network_of_other_classes_than_published_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_a_server_sends_instead_of_the_file_is_refused(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RECONET_CACHE", str(tmp_path / "cache"))
     with serve(save(tmp_path / "a.pth", mmseg_net("pspnet", k=19)).read_bytes()) as server:
         offer(server, monkeypatch)
-        with pytest.raises(CheckpointError, match="it has 19 classes, and voc12 has 21"):
-            open_public(NAME)
+        refused("it has 19 classes, and voc12 has 21")
+        server.data = server.data[:-1] + b"!"
+        assert CATALOGUE[NAME].sha256 in refused("is not the file that was published")
+        server.status = 404
+        refused("the server answers 404 Not Found")
+        monkeypatch.setattr(opening, "LARGEST", 100_000)
+        server.status = 200
+        refused("is larger than 100 kB")
+    refused(r"Connection refused.*Is this machine online\?$")
+    assert not (cache / "zoo" / NAME / "best.safetensors").exists()
+
+
+def test_a_server_that_says_nothing_is_given_up(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(opening, "SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/net.pth"
+        monkeypatch.setitem(CATALOGUE, NAME, replace(CATALOGUE[NAME], address=address))
+        assert main(["export", NAME]) == 2
+    err = capsys.readouterr().err
+    assert "timed out. Is this machine online?" in err.splitlines()[-1]
+
+
+def test_a_folder_that_cannot_be_made_is_named(cache: Path) -> None:
+    cache.write_text("")
+    with pytest.raises(OutputError, match="cannot write"):
+        open_public(NAME)
 
 
 def test_an_unknown_name_is_refused_before_anything_is_fetched() -> None:

@@ -4,19 +4,13 @@ Modules are counted as their authors published them. Some printed numbers need a
 a changed way of counting. Such a number has a row of its own, whose note states the assumption.
 Numbers that nothing reproduces are marked, with the number of the published network.
 
-    tables.py          all rows of both tables
-    module_table.py    the table of modules
-    network_table.py   the table of networks, and the same heads by one rule
-    table_row.py       one row of a table
-    counting_rule.py   what the paper counts
-    extra_modules.py   modules that only these tables need
-    claims.py          what the paper says about cost, beside the uniform count
+    tables.py    the rows of both tables, and what the paper says about cost
+    rule.py      what the paper counts
+    modules.py   modules that only these tables need
 """
 
-from reconet.cost.paper.claims import Claim, paper_claims
-from reconet.cost.paper.network_table import HeadCost, head_costs
-from reconet.cost.paper.table_row import PaperRow
-from reconet.cost.paper.tables import paper_rows
+from reconet.cost.paper.rule import PaperRow
+from reconet.cost.paper.tables import Claim, HeadCost, head_costs, paper_claims, paper_rows
 
 __all__ = [
     "Claim",

@@ -1,6 +1,6 @@
 """Measure scenes: how well a linear classifier tells classes and facts.
 
-tests/data/scenes/test_generate.py and tools/measure_scenes.py use it.
+tests/data/scenes/test_generate.py and benchmarks/scenes.py use it.
 """
 
 from typing import NamedTuple

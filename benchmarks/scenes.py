@@ -1,4 +1,4 @@
-"""Print the figures of docs/scenes.md: `.venv/bin/python -m tools.measure_scenes`.
+"""Print the figures of docs/scenes.md: `.venv/bin/python -m benchmarks.scenes`.
 
 The first 200 images of seed 0 show how common each class is, and how far a thing is from its
 evidence. A linear classifier then tries to find a class by the look of the thing alone, and a fact

@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from reconet.recipes.schema import Data, Eval
-from reconet.zoo import mmseg_heads, torchvision_heads
-from reconet.zoo.catalogue import MMSEG, TORCHVISION
-from reconet.zoo.head import Head, Names
+from reconet.zoo.heads import MMSEG_HEADS, TORCHVISION_HEADS, Head, Names, units
 
 Size = tuple[int, int]
 SHORT_SIDE = Eval(mode="whole", relative_to="short_side")
@@ -21,6 +19,15 @@ class Published:
     eval: Eval = SHORT_SIDE
     train_split: str = "train"
 
+    def __str__(self) -> str:
+        size = {
+            "short_side": f"a short side of {self.base_size}",
+            "base_size": f"a long side of {self.base_size}",
+            "original": "their own size",
+        }[self.eval.relative_to]
+        windows = f"windows of {self.crop[0]} x {self.crop[1]}"
+        return f"{'whole images' if self.eval.mode == 'whole' else windows} at {size}"
+
     def data(self, dataset: str) -> Data:
         """Return the settings of a dataset that this protocol needs."""
         return Data(
@@ -29,7 +36,7 @@ class Published:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class Toolkit:
     """A toolkit: its heads, and the layers that all of its networks have."""
 
     title: str
@@ -49,15 +56,16 @@ _CONTEXT = Published(base_size=520, crop=(480, 480), eval=Eval(mode="slide"))
 # ResNetV1c. Norm and ReLU of the stem's last convolution are bn1 and relu here.
 _STEM = {f"backbone.stem.{i}": f"backbone.conv1.{i}" for i in (0, 1, 3, 4, 6)}
 
-SOURCES = {
-    "mmseg": Source(
-        title=MMSEG,
-        heads=mmseg_heads.HEADS,
+TOOLKITS = {
+    "mmseg": Toolkit(
+        title="mmsegmentation",
+        heads=MMSEG_HEADS,
         names={
             **_STEM,
             "backbone.stem.7": "backbone.bn1",
             "decode_head.conv_seg": "classify",
-            **mmseg_heads.AUXILIARY,
+            **units({"auxiliary_head.convs.0": "aux.reduce"}),
+            "auxiliary_head.conv_seg": "aux.classify",
         },
         classifier="decode_head.conv_seg",
         auxiliary="auxiliary_head.",
@@ -73,10 +81,14 @@ SOURCES = {
             "pcontext59": _CONTEXT,
         },
     ),
-    "torchvision": Source(
-        title=TORCHVISION,
-        heads=torchvision_heads.HEADS,
-        names=torchvision_heads.AUXILIARY,
+    "torchvision": Toolkit(
+        title="torchvision",
+        heads=TORCHVISION_HEADS,
+        names={
+            "aux_classifier.0": "aux.reduce.0",
+            "aux_classifier.1": "aux.reduce.1",
+            "aux_classifier.4": "aux.classify",
+        },
         classifier="classifier.4",
         auxiliary="aux_classifier.",
         usual=Published(base_size=520, crop=(480, 480)),

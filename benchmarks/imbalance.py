@@ -1,4 +1,4 @@
-"""Print the table of docs/losses.md: `.venv/bin/python -m tools.measure_imbalance runs/imbalance`.
+"""Print the table of docs/losses.md: `.venv/bin/python -m benchmarks.imbalance runs/imbalance`.
 
 Generated scenes become a set of two classes: the sun, 1 % of the pixels, and everything else. The
 moon looks like the sun, so it is void. A small network is trained with several losses and three

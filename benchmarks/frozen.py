@@ -1,11 +1,15 @@
 """Measure the training of a head on cached features against that of the whole network, in turns.
 
+    python -m benchmarks.frozen --steps 5
+
 Both train the same network on crops of the same size. The images of the whole training are loaded
 before, so only the network is measured. The features are read from their files in every step.
 """
 
+import argparse
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -159,3 +163,17 @@ def _features(store: Store, recipe: Recipe, dataset: Dataset) -> Iterator[Featur
         processes=1,
     )
     return feature_batches(store, order, [dataset.name(index) for index in range(len(dataset))])
+
+
+def main() -> None:
+    """Print the figures as JSON."""
+    parser = argparse.ArgumentParser(description="Training on cached features.")
+    parser.add_argument("--backbone", default="resnet50")
+    parser.add_argument("--size", type=int, default=256, help="height and width of the images")
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--steps", type=int, default=8, help="measured steps")
+    print(json.dumps(asdict(bench_frozen(**vars(parser.parse_args()))), indent=2))
+
+
+if __name__ == "__main__":
+    main()

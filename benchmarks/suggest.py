@@ -1,4 +1,4 @@
-"""Print the table of docs/own-data.md: `.venv/bin/python -m tools.measure_suggest runs/suggest`.
+"""Print the table of docs/own-data.md: `.venv/bin/python -m benchmarks.suggest runs/suggest`.
 
 Generated scenes get masks, and 5 % of the training masks are corrupted, in five ways that happen.
 A small network is trained on all of them, the wrong ones included. Then `reconet suggest` ranks the

@@ -1,4 +1,4 @@
-"""Count as the paper does, as far as its rule can be inferred.
+"""Count as the paper does, as far as its rule can be inferred, and by the uniform rule beside it.
 
 The paper states no rule. Its numbers follow those of a layer profiler of the time. A layer object
 counts what it does in its last call. Everything between layer objects (sums, resizing, products
@@ -26,10 +26,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from reconet.cost.counter import module_cost
 from reconet.models.attention import Attention, Product
 from reconet.models.features import Features
 
-FunctionKind = Literal["product", "attention", "pooling", "resizing"]
+# exact: reproduced without any free choice.
+# assumed: the printed digits, if the assumption in the note is made.
+Evidence = Literal["exact", "assumed", "not reproduced"]
+
+
 LAYERS = (
     Attention,
     Product,
@@ -55,7 +60,7 @@ class PaperCost:
 
 
 def paper_cost(
-    module: nn.Module, *inputs: Tensor | Features, as_layers: Collection[FunctionKind] = ()
+    module: nn.Module, *inputs: Tensor | Features, as_layers: Collection[str] = ()
 ) -> PaperCost:
     """Count `module` on meta tensors by the paper's rule.
 
@@ -94,7 +99,7 @@ def paper_cost(
 class _Functions(TorchFunctionMode):
     """A mode that counts functions of some kinds where no layer calls them."""
 
-    def __init__(self, kinds: frozenset[FunctionKind]) -> None:
+    def __init__(self, kinds: frozenset[str]) -> None:
         super().__init__()
         self.kinds = kinds
         self.within_layers = 0
@@ -111,7 +116,7 @@ class _Functions(TorchFunctionMode):
         return result
 
 
-FUNCTIONS: dict[Callable[..., Any], FunctionKind] = {
+FUNCTIONS: dict[Callable[..., Any], str] = {
     torch.Tensor.__matmul__: "product",
     torch.Tensor.matmul: "product",
     torch.matmul: "product",
@@ -144,7 +149,7 @@ def _layer_cost(layer: nn.Module, args: tuple[Tensor, ...], y: Tensor) -> tuple[
     return flops, 4 * y[0].numel()
 
 
-def _function_cost(kind: FunctionKind, args: tuple[Tensor, ...], y: Tensor) -> tuple[int, int]:
+def _function_cost(kind: str, args: tuple[Tensor, ...], y: Tensor) -> tuple[int, int]:
     x, y_bytes = args[0], 4 * y[0].numel()
     match kind:
         case "product":
@@ -154,5 +159,61 @@ def _function_cost(kind: FunctionKind, args: tuple[Tensor, ...], y: Tensor) -> t
             return 2 * pairs * (x.shape[-1] + y.shape[-1]), 4 * pairs // len(x) + y_bytes
         case "pooling":
             return x.numel(), y_bytes
-        case "resizing":
+        case _:  # resizing
             return y.numel(), y_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperRow:
+    """One method: the paper's cost, the same by its rule, and the uniform count.
+
+    Units are G (1e9), MiB and M (1e6).
+    """
+
+    table: Literal["module", "network"]
+    method: str
+    size: str  # of the input
+    paper_g: float
+    paper_mib: float | None
+    rule_g: float
+    rule_mib: float
+    evidence: Evidence
+    uniform_g: float
+    params_m: float
+    note: str
+
+
+def count_row(
+    table: Literal["module", "network"],
+    inputs: Tensor | Features,
+    method: str,
+    module: nn.Module,
+    paper: tuple[float, float | None],
+    note: str,
+    *,
+    evidence: Evidence = "not reproduced",
+    counted: nn.Module | None = None,
+    as_layers: Collection[str] = (),
+    count: Literal["layers", "convolutions", "uniform"] = "layers",
+) -> PaperRow:
+    """Count a module by both rules. `paper` is the paper's G and MB.
+
+    The paper's rule counts `counted` instead of `module` where it misses a part of what runs.
+    """
+    rule = paper_cost(counted or module, inputs, as_layers=as_layers)
+    uniform = module_cost(module.eval(), inputs)
+    flops = {"layers": rule.flops, "convolutions": rule.convolution_macs, "uniform": uniform.macs}
+    shape = (inputs if isinstance(inputs, Tensor) else inputs.c4).shape[1:]
+    return PaperRow(
+        table=table,
+        method=method,
+        size="x".join(map(str, shape)),
+        paper_g=paper[0],
+        paper_mib=paper[1],
+        rule_g=flops[count] / 1e9,
+        rule_mib=rule.memory_bytes / 2**20,
+        evidence=evidence,
+        uniform_g=uniform.macs / 1e9,
+        params_m=uniform.params / 1e6,
+        note=note,
+    )

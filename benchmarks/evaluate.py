@@ -1,5 +1,7 @@
 """Measure multi-scale evaluation with mirror images and windows, in two ways that run in turns.
 
+    python -m benchmarks.evaluate --backbone resnet50 --crop 256 --classes 21 --rounds 1
+
     reconet   what `reconet evaluate` does: see reconet/inference/windows.py
     plain     one scale, one mirror image and one window at a time, in eager fp32: run the network,
               softmax at the crop's size, add up at the scaled size, resize, add up
@@ -8,9 +10,11 @@ The images are generated. The classifier of the network is fitted in closed form
 scores to compare. There are two numbers of classes: few, and as many as ADE20K has.
 """
 
+import argparse
+import json
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from statistics import median
 
@@ -54,7 +58,7 @@ class EvaluateBench:
 
 def bench_evaluate(
     *,
-    classes: tuple[int, ...] = (21, 150),
+    classes: Sequence[int] = (21, 150),
     backbone: str = "resnet18",
     width: float = 1.0,
     crop: int = 160,
@@ -220,3 +224,18 @@ def _miou(samples: list[Sample], predicted: list[Tensor], num_classes: int) -> f
     for sample, predicted_hw in zip(samples, predicted, strict=True):
         count_kk += confusion_matrix(torch.from_numpy(sample.label_hw), predicted_hw, num_classes)
     return 100 * scores(count_kk).mean_iou.item()
+
+
+def main() -> None:
+    """Print the figures as JSON."""
+    parser = argparse.ArgumentParser(description="Multi-scale evaluation against a plain loop.")
+    parser.add_argument("--backbone", default="resnet18")
+    parser.add_argument("--crop", type=int, default=160, help="height and width of a window")
+    parser.add_argument("--classes", type=int, nargs="+", default=[21, 150])
+    parser.add_argument("--rounds", type=int, default=3)
+    results = bench_evaluate(**vars(parser.parse_args()))
+    print(json.dumps({"networks": [asdict(result) for result in results]}, indent=2))
+
+
+if __name__ == "__main__":
+    main()

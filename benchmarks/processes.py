@@ -1,7 +1,7 @@
 """Measure how much speed two processes of one training keep on this machine, and what takes it.
 
-    .venv/bin/python -m tools.measure_processes
-    .venv/bin/python -m tools.measure_processes --network demo --rounds 1
+    .venv/bin/python -m benchmarks.processes
+    .venv/bin/python -m benchmarks.processes --network demo --rounds 1
 
 Trainings take turns, a round after another: two that do not know each other, which is all that the
 machine can do, and two processes of one training, started by torchrun. The latter runs again with
@@ -107,7 +107,7 @@ def start_training(
     settings = [*COMMON, *SETTINGS[network], f"train.steps={steps + WARM_UP}"]
     settings += [f"train.batch={SHARES[network] * processes}"]
     words = ["train", "scenes/reconet", f"--out={out}", "--device=cpu"]
-    own = ["tools.measure_processes", "--left-out", *left_out, "--train"]
+    own = ["benchmarks.processes", "--left-out", *left_out, "--train"]
     return subprocess.Popen(
         [*launcher, *own, *words, *(f"--set={setting}" for setting in settings)],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
