@@ -9,7 +9,8 @@ records.json       ids of the run at wandb and mlflow, if it is recorded there
 events…            the values of log.jsonl for TensorBoard
 last.pt            the state that the training resumes from
 best.safetensors   the network with the best validation score
-predictions.png    some predictions of that network
+validation.json    its confusion matrix, and some predictions as `report` shows them
+predictions.png    these predictions in one image
 
 The log never knows more than last.pt: a resumed training writes the lines after it again.
 """
@@ -30,7 +31,7 @@ from reconet.system.distributed import Processes
 from reconet.system.files import append_text, open_own, remove_temporary_files, write_text
 from reconet.system.hardware import environment
 from reconet.system.reading import read_file
-from reconet.system.run_files import BEST, LAST, LOCK, LOG, RECIPE, SHEET, STARTS
+from reconet.system.run_files import BEST, LAST, LOCK, LOG, RECIPE, SHEET, STARTS, VALIDATION
 
 WITHOUT_LOCKS = "RECONET_WITHOUT_LOCKS"  # set to 1 where locks are not supported
 # Settings that may differ when a training resumes. They do not change its result, but that it may
@@ -95,7 +96,7 @@ def _lock_folder(handle: int) -> None:
 def open_run(directory: Path, recipe: Recipe, *, resume: bool) -> OpenedRun:
     """Start or resume a run."""
     path, before = directory / RECIPE, recipe
-    for name in (RECIPE, LOG, LAST, BEST, SHEET):
+    for name in (RECIPE, LOG, LAST, BEST, VALIDATION, SHEET):
         remove_temporary_files(directory / name)
     begun = (directory / LAST).exists() or any(x["kind"] != SUMMARY for x in read_log(directory))
     if path.exists() and not begun:

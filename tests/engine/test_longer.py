@@ -109,7 +109,7 @@ def test_a_training_ends_when_the_score_has_not_improved_for_a_while(
         step = run_of[0].state.step
         if step == 4 and interrupts:
             run_of[0].stop.signal = interrupts.pop()
-        return Validation({"miou": scores[step]}, torch.full((14,), scores[step]))
+        return Validation({"miou": scores[step]}, torch.full((14,), scores[step]), torch.eye(14))
 
     run_of: list[engine_run.TrainingRun] = []
     interrupts: list[int] = []
