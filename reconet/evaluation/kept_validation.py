@@ -38,7 +38,7 @@ from reconet.types import IGNORE, Image, Label, Palette
 
 IMAGES = 12  # that are kept
 SHEET_SIDE, PAGE_SIDE = 200, 320  # pixels, of the longer side
-ERROR_COLOUR, VOID_COLOUR = (225, 29, 44), (214, 196, 150)
+ERROR_COLOUR, NO_LABEL_COLOUR = (225, 29, 44), (214, 196, 150)
 Pixels = Annotated[int, Field(ge=0, le=2**53)]
 
 
@@ -220,7 +220,7 @@ def draw_errors(image_hwc: Image, truth_hw: Label, predicted_hw: Label) -> Image
     grey_hw = np.asarray(cv2.cvtColor(image_hwc, cv2.COLOR_RGB2GRAY), np.uint8)
     # 16 shades: pale enough to see the colours on top, and few bytes.
     pale_hwc = (175 + (grey_hw // 16) * 5).astype(np.uint8)[..., None].repeat(3, -1)
-    pale_hwc[truth_hw == IGNORE] = VOID_COLOUR
+    pale_hwc[truth_hw == IGNORE] = NO_LABEL_COLOUR
     pale_hwc[(truth_hw != IGNORE) & (truth_hw != predicted_hw)] = ERROR_COLOUR
     return pale_hwc
 

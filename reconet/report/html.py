@@ -112,8 +112,7 @@ def _ticks(low: float, high: float) -> list[float]:
     if not high > low:
         room = abs(low) / 10 or 0.5
         low, high = low - room, high + room
-    found: list[float] = MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high).tolist()
-    return found
+    return list(MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high))
 
 
 def _thin_out(points: Sequence[Point]) -> list[Point]:

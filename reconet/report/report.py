@@ -8,9 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from reconet.data.images.draw import VOID_COLOUR
 from reconet.errors import RecipeError
 from reconet.evaluation.benchmarks import score_labels
-from reconet.evaluation.kept_validation import VOID_COLOUR
 from reconet.recipes.schema import list_settings
 from reconet.report.html import Series, confusion_matrix, html_page, line_chart
 from reconet.report.run_results import RunResults, read_run, setting_text
