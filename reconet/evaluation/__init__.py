@@ -5,7 +5,7 @@ confusion.py          count one confusion matrix over all images and all process
 metrics.py            compute scores from a confusion matrix
 benchmarks.py         the scores that each benchmark is quoted by
 submit.py             files for the test servers of datasets
-kept_validation.py    what a run keeps of its best validation: counts, and some pictures
+kept_validation.py    what a run keeps of its best validation: counts, and some images
 """
 
 from reconet.evaluation.confusion import StoppedError, count_confusion, count_model_confusion
@@ -17,19 +17,19 @@ from reconet.evaluation.evaluate import (
     open_labelled,
 )
 from reconet.evaluation.kept_validation import (
-    Picture,
+    KeptImage,
     best_evaluation,
-    best_pictures,
+    best_images,
     keep_predictions,
     keep_validation,
 )
 
 __all__ = [
     "Evaluation",
-    "Picture",
+    "KeptImage",
     "StoppedError",
     "best_evaluation",
-    "best_pictures",
+    "best_images",
     "check_classes",
     "count_confusion",
     "count_model_confusion",

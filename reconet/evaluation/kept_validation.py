@@ -42,7 +42,7 @@ ERROR_COLOUR, NO_LABEL_COLOUR = (225, 29, 44), (214, 196, 150)
 Pixels = Annotated[int, Field(ge=0, le=2**53)]
 
 
-class Picture(BaseModel):
+class KeptImage(BaseModel):
     """A validation image as pages show it. Its drawings are files in base64."""
 
     name: str
@@ -58,15 +58,15 @@ class KeptValidation(BaseModel):
 
     step: int
     score: dict[str, float | None]
-    images: int
+    scored: int  # images
     counts: list[list[Pixels]]
-    pictures: list[Picture] = []
+    images: list[KeptImage] = []
 
 
 def keep_validation(directory: Path, info: NetworkInfo, images: int, count_kk: Tensor) -> None:
     """Write how the best network of a run did on `images` images."""
     kept = KeptValidation(
-        step=info.step, score=dict(info.score), images=images, counts=count_kk.tolist()
+        step=info.step, score=dict(info.score), scored=images, counts=count_kk.tolist()
     )
     write_text(directory / VALIDATION, kept.model_dump_json())
 
@@ -74,14 +74,14 @@ def keep_validation(directory: Path, info: NetworkInfo, images: int, count_kk: T
 def keep_predictions(directory: Path, dataset: Dataset, device: torch.device) -> None:
     """Draw evenly spaced images with predictions of the best network: a sheet, and for pages."""
     trained = load_trained(directory)
-    info, tiles, pictures = trained.info, [], []
+    info, tiles, images = trained.info, [], []
     for sample, predicted_hw in _predict(trained, dataset, device, IMAGES):
         tiles.append(_tile(sample, predicted_hw, info.palette, SHEET_SIDE))
-        pictures.append(_picture(sample, predicted_hw, info.palette))
+        images.append(_kept_image(sample, predicted_hw, info.palette))
     write_sheet(directory / SHEET, tiles, list(zip(info.classes, info.palette, strict=True)))
     kept = _read(directory, info)
     if kept is not None:
-        kept = kept.model_copy(update={"pictures": pictures})
+        kept = kept.model_copy(update={"images": images})
         write_text(directory / VALIDATION, kept.model_dump_json())
 
 
@@ -90,9 +90,9 @@ def best_evaluation(
 ) -> Evaluation:
     """Return how the best network of a run did in its validation, or validate it once more."""
     info = read_info(find_weights(directory))
-    kept, data = _read(directory, info), info.recipe.data
+    kept, data = processes.run_on_first(lambda: _read(directory, info)), info.recipe.data
     if kept is not None:
-        images, count_kk = kept.images, torch.tensor(kept.counts)
+        images, count_kk = kept.scored, torch.tensor(kept.counts)
     else:
         images, count_kk = _count(load_trained(directory), processes, progress)
     iou_k = benchmark_scores(count_kk, data.name, info.classes).iou_k
@@ -109,22 +109,24 @@ def best_evaluation(
     )
 
 
-def best_pictures(directory: Path, device: torch.device, count: int) -> list[Picture]:
+def best_images(directory: Path, device: torch.device, count: int) -> list[KeptImage]:
     """Return evenly spaced images with the predictions of the best network of a run.
 
     Whether they were kept or are predicted now, they are of the same images.
     """
+    if not count:
+        return []
     info = read_info(find_weights(directory))
     kept = _read(directory, info)
-    if kept is None or len(kept.pictures) < min(count, kept.images):
+    if kept is None or len(kept.images) < min(count, kept.scored):
         trained, data = load_trained(directory), info.recipe.data
         dataset = open_split(data, data.val_split)
         check_classes(info.classes, dataset, "it")
-        predicted = _predict(trained, dataset, device, max(count, IMAGES if count else 0))
-        pictures = [_picture(*one, info.palette) for one in predicted]
+        predicted = _predict(trained, dataset, device, max(count, IMAGES))
+        images = [_kept_image(*one, info.palette) for one in predicted]
     else:
-        pictures = kept.pictures
-    return [pictures[index] for index in evenly_spaced(len(pictures), count)]
+        images = kept.images
+    return [images[index] for index in evenly_spaced(len(images), count)]
 
 
 def predict_tiles(
@@ -196,7 +198,7 @@ def _tile(sample: Sample, predicted_hw: Label, palette: Palette, side: int) -> T
     return Tile(f"{sample.name}: image, truth, prediction", images)
 
 
-def _picture(sample: Sample, predicted_hw: Label, palette: Palette) -> Picture:
+def _kept_image(sample: Sample, predicted_hw: Label, palette: Palette) -> KeptImage:
     """Draw an image for a page. Labels shrink without new ones being invented."""
     image_hwc, truth_hw = sample.image_hwc, sample.label_hw
     labelled_hw = truth_hw != IGNORE
@@ -205,7 +207,7 @@ def _picture(sample: Sample, predicted_hw: Label, palette: Palette) -> Picture:
     if max(truth_hw.shape) > PAGE_SIDE:
         image_hwc = fit(image_hwc, PAGE_SIDE, PAGE_SIDE)
         truth_hw, predicted_hw = (_shrink(one, image_hwc) for one in (truth_hw, predicted_hw))
-    return Picture(
+    return KeptImage(
         name=sample.name,
         right=right / pixels if pixels else None,
         image=_encode(".jpg", image_hwc),

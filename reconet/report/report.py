@@ -196,7 +196,7 @@ def _why_not_comparable(runs: Sequence[RunResults]) -> str | None:
         both = f"{first.name} and {other.name}"
         if first.classes != other.classes:
             return f"{both} know different classes: each has its own below."
-        first_images, other_images = ([one.name for one in run.pictures] for run in (first, other))
+        first_images, other_images = ([one.name for one in run.images] for run in (first, other))
         if first_images != other_images or first.split != other.split:
             return f"{both} were scored on different images: each has its own below."
     return None

@@ -12,7 +12,7 @@ from pydantic_core import PydanticUndefined
 
 from reconet.engine import read_log, read_starts
 from reconet.errors import ReconetError, TrainingError
-from reconet.evaluation import Evaluation, Picture, best_evaluation, best_pictures
+from reconet.evaluation import Evaluation, KeptImage, best_evaluation, best_images
 from reconet.evaluation.benchmarks import score_labels
 from reconet.models.trained import find_weights, read_info
 from reconet.recipes.schema import Recipe, list_settings
@@ -34,7 +34,7 @@ class RunResults:
     score: Evaluation | None = None  # of the best network
     classes: tuple[str, ...] = ()
     palette: Palette = ()
-    pictures: tuple[Picture, ...] = ()
+    images: tuple[KeptImage, ...] = ()
     missing: tuple[str, ...] = ()
     starts: tuple[Mapping[str, Any], ...] = ()  # when and on which machine it was trained
 
@@ -48,7 +48,7 @@ class RunResults:
         """Return all that must be equal in two runs for their scores to be compared."""
         if self.score is None:
             return ()
-        names, root = tuple(one.name for one in self.pictures), self.recipe.data.root
+        names, root = tuple(one.name for one in self.images), self.recipe.data.root
         place = None if root is None else root.expanduser().absolute()
         return self.split, place, self.classes, self.score.images, names, self.score.protocol
 
@@ -124,7 +124,7 @@ def read_run(
             best["score"] = best_evaluation(directory, processes, progress)
             what = "the images cannot be shown"
             if processes.is_first:
-                best["pictures"] = tuple(best_pictures(directory, processes.device, images))
+                best["images"] = tuple(best_images(directory, processes.device, images))
         except ReconetError as error:
             if processes.size > 1:  # the other processes wait for this one: end them all
                 raise

@@ -9,7 +9,7 @@ import torch
 
 from reconet.cli import main
 from reconet.engine import read_log
-from reconet.evaluation import best_evaluation, best_pictures, kept_validation
+from reconet.evaluation import best_evaluation, best_images, kept_validation
 from reconet.evaluation.kept_validation import ERROR_COLOUR, NO_LABEL_COLOUR, draw_errors
 from reconet.models.trained import load_trained, save_trained
 from reconet.system.distributed import Processes
@@ -38,13 +38,13 @@ def test_what_is_kept_is_what_the_best_network_computes(
 ) -> None:
     (run / VALIDATION).rename(run / "aside")
     computed = best_evaluation(run, PROCESSES)
-    pictures = best_pictures(run, CPU, 3)
+    images = best_images(run, CPU, 3)
     (run / "aside").rename(run / VALIDATION)
     forbid(monkeypatch)
     kept = best_evaluation(run, PROCESSES)
     assert kept.as_dict() == computed.as_dict()
     assert kept.count_kk.equal(computed.count_kk)
-    assert best_pictures(run, CPU, 3) == pictures
+    assert best_images(run, CPU, 3) == images
     best = max((line for line in read_log(run) if line["kind"] == "val"), key=lambda x: x["miou"])
     assert kept.figures["miou"] == best["miou"]
 
