@@ -75,7 +75,8 @@ def keep_predictions(directory: Path, dataset: Dataset, device: torch.device) ->
     """Draw evenly spaced images with predictions of the best network: a sheet, and for pages."""
     trained = load_trained(directory)
     info, tiles, images = trained.info, [], []
-    for sample, predicted_hw in _predict(trained, dataset, device, IMAGES):
+    protocol = Protocol.in_training(info.recipe.data)
+    for sample, predicted_hw in _predict(trained.model.to(device), dataset, protocol, IMAGES):
         tiles.append(_tile(sample, predicted_hw, info.palette, SHEET_SIDE))
         images.append(_kept_image(sample, predicted_hw, info.palette))
     write_sheet(directory / SHEET, tiles, list(zip(info.classes, info.palette, strict=True)))
@@ -119,10 +120,10 @@ def best_images(directory: Path, device: torch.device, count: int) -> list[KeptI
     info = read_info(find_weights(directory))
     kept = _read(directory, info)
     if kept is None or len(kept.images) < min(count, kept.scored):
-        trained, data = load_trained(directory), info.recipe.data
+        model, data = load_trained(directory).model.to(device), info.recipe.data
         dataset = open_split(data, data.val_split)
         check_classes(info.classes, dataset, "it")
-        predicted = _predict(trained, dataset, device, max(count, IMAGES))
+        predicted = _predict(model, dataset, Protocol.in_training(data), max(count, IMAGES))
         images = [_kept_image(*one, info.palette) for one in predicted]
     else:
         images = kept.images
@@ -139,7 +140,7 @@ def predict_tiles(
     side: int,
 ) -> Iterator[Tile]:
     """Yield evenly spaced images beside their truth and prediction. The model is in eval mode."""
-    for sample, predicted_hw in _predict_samples(model, dataset, protocol, count):
+    for sample, predicted_hw in _predict(model, dataset, protocol, count):
         yield _tile(sample, predicted_hw, palette, side)
 
 
@@ -176,13 +177,6 @@ def _count(trained: TrainedNetwork, processes: Processes, progress: Progress) ->
 
 
 def _predict(
-    trained: TrainedNetwork, dataset: Dataset, device: torch.device, count: int
-) -> Iterator[tuple[Sample, Label]]:
-    protocol = Protocol.in_training(trained.info.recipe.data)
-    return _predict_samples(trained.model.to(device), dataset, protocol, count)
-
-
-def _predict_samples(
     model: Segmenter, dataset: Dataset, protocol: Protocol, count: int
 ) -> Iterator[tuple[Sample, Label]]:
     device = model.mean_c11.device

@@ -45,19 +45,9 @@ class Contributions(NamedTuple):
 class RankMaps(NamedTuple):
     """A rank whose maps are drawn."""
 
-    rank: int
-    weight: float  # lambda
-    share: float  # of the sum of norms
-    heat_hw: Tensor  # mean over channels of what the rank adds: A_i * X, or Y_i
+    upper_hw: Tensor  # where the rank looked, or what it lets through: the mean of A_i * X
     tensor_hw: Tensor  # mean over channels of A_i or Y_i
-    gather_hw: Tensor | None  # where the rank looked, if ranks choose that
-    looks_at: float | None  # the part of the image that this mask covers; 1: all places alike
-    channels: tuple[int, ...]  # largest of its factor along channels
-    likeness: float  # correlation of the heat with the mean of X itself; 1: the map is X again
-
-    def upper_hw(self) -> Tensor:
-        """Return the map to show first: where the rank looked, or what it lets through."""
-        return self.heat_hw if self.gather_hw is None else self.gather_hw
+    values: dict[str, Any]  # what JSON says of it
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -89,19 +79,7 @@ class RankAnalysis:
             "lambda": self.parts.factors.weight_r.tolist(),
             "norm": self.norm_r.tolist(),
             "singular": self.singular_r.tolist(),
-            "shown": [
-                {
-                    "rank": one.rank,
-                    "lambda": one.weight,
-                    "share_of_norms": one.share,
-                    "heat_range": value_range(one.heat_hw),
-                    "attention_range": value_range(one.tensor_hw),
-                    "likeness_to_x": one.likeness,
-                    "looks_at": one.looks_at,
-                    "strongest_channels": list(one.channels),
-                }
-                for one in self.shown
-            ],
+            "shown": [one.values for one in self.shown],
             "contributions": {
                 "classes": list(classes),
                 "places": given.places_k.tolist(),
@@ -120,18 +98,24 @@ def measure_ranks(parts: Decomposition, shown: tuple[int, ...]) -> RankAnalysis:
     looked_r = None if parts.gather_brhw is None else gathered_part(parts.gather_brhw)
 
     def maps(rank: int) -> RankMaps:
-        heat_hw = parts.heat(rank)
-        return RankMaps(
-            rank=rank,
-            weight=parts.factors.weight_r[rank].item(),
-            share=(norm_r[rank] / norm_r.sum()).item(),
-            heat_hw=heat_hw,
-            tensor_hw=parts.tensor_heat(rank),
-            gather_hw=parts.gathered(rank),
-            looks_at=None if looked_r is None else looked_r[rank].item(),
-            channels=tuple(parts.factors.channel_brc[0, rank].topk(channels).indices.tolist()),
-            likeness=likeness(heat_hw, mean_x_hw),
+        heat_hw, tensor_hw, gather_hw = (
+            parts.heat(rank),
+            parts.tensor_heat(rank),
+            parts.gathered(rank),
         )
+        values = {
+            "rank": rank,
+            "lambda": parts.factors.weight_r[rank].item(),
+            "share_of_norms": (norm_r[rank] / norm_r.sum()).item(),
+            "heat_range": value_range(heat_hw),
+            "attention_range": value_range(tensor_hw),
+            "likeness_to_x": likeness(heat_hw, mean_x_hw),  # 1: the map is X again
+            "looks_at": None if looked_r is None else looked_r[rank].item(),
+            "strongest_channels": parts.factors.channel_brc[0, rank]
+            .topk(channels)
+            .indices.tolist(),
+        }
+        return RankMaps(heat_hw if gather_hw is None else gather_hw, tensor_hw, values)
 
     return RankAnalysis(
         parts=parts,
@@ -209,18 +193,18 @@ def measure_contributions(parts: Decomposition) -> Contributions:
 def rank_rows(analysis: RankAnalysis, classes: tuple[str, ...]) -> list[dict[str, str]]:
     """Describe the ranks shown: how large they are, where they look, and what they say."""
     rows = []
-    for one in analysis.shown:
-        logit_k = analysis.contributions.logit_rk[one.rank]
+    for _, _, one in analysis.shown:
+        logit_k = analysis.contributions.logit_rk[one["rank"]]
         row = {
-            "shown": f"rank {one.rank}",
-            "lambda": f"{one.weight:.4g}",
-            "of the norms": f"{100 * one.share:.2f} %",
+            "shown": f"rank {one['rank']}",
+            "lambda": f"{one['lambda']:.4g}",
+            "of the norms": f"{100 * one['share_of_norms']:.2f} %",
         }
-        if one.looks_at is not None:
-            row["of the image"] = f"{100 * one.looks_at:.0f} %"
+        if one["looks_at"] is not None:
+            row["of the image"] = f"{100 * one['looks_at']:.0f} %"
         row["for"] = classes[int(logit_k.argmax())]
         row["against"] = classes[int(logit_k.argmin())]
-        row["strongest channels"] = ", ".join(map(str, one.channels))
+        row["strongest channels"] = ", ".join(map(str, one["strongest_channels"]))
         rows.append(row)
     return rows
 

@@ -271,8 +271,8 @@ def _rank_panels(explained: ExplainedImage, analysis: RankAnalysis) -> list[list
     rows: list[list[Panel | None]] = []
     for start in range(0, len(analysis.shown), RANKS_PER_ROW):
         some = analysis.shown[start : start + RANKS_PER_ROW]
-        above = [Panel(words.above.format(one.rank), one.upper_hw()) for one in some]
-        below = [Panel(words.below.format(one.rank), one.tensor_hw) for one in some]
+        above = [Panel(words.above.format(one.values["rank"]), one.upper_hw) for one in some]
+        below = [Panel(words.below.format(one.values["rank"]), one.tensor_hw) for one in some]
         rows += [[*left[0], *above], [*left[1], *below]]
         left = [[None, None], [None, None]]
     return rows
