@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from reconet.evaluation import keep_validation
+from reconet.system.readable import UNPRINTABLE
 from tests.factories import tiny_network, write_run
 from tests.pages import Page
 from tests.report.helpers import assert_alone, make_run, report, small_recipe
@@ -41,9 +42,10 @@ def test_runs_with_other_classes_are_compared_without_classes(
     page = Page((tmp_path / "r.html").read_text())
     assert code == 0
     assert "other: the best network could not be scored: it knows" in page.text
-    smaller = make_run(tmp_path / "small", small_recipe("data.options.val=2"))
+    smaller = make_run(tmp_path / "sm\u202eall", small_recipe("data.options.val=2"))
     report(capsys, run, smaller, "--out", tmp_path / "r.html")
     page = Page((tmp_path / "r.html").read_text())
+    assert not UNPRINTABLE.search(page.text)
     assert "were scored on different images" in page.text
     assert len(page.all("img")) == (3 + 2) * 4  # each has its own
 
