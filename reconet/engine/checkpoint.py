@@ -80,17 +80,19 @@ def load_last(path: Path, state: State) -> LogState:
         raise CheckpointError(f"{path} does not fit this recipe's network: {reason}") from error
 
 
-def save_best(path: Path, trained: TrainedNetwork, *, newest: bool) -> None:
+def save_best(path: Path, trained: TrainedNetwork, *, newest: bool) -> bool:
     """Save a network, unless the file holds a better one, or with `newest` that of a later step.
 
-    A training that resumes from an older checkpoint may not find that one again.
+    Returns whether it was saved. A training that resumes from an older checkpoint may not find that
+    one again.
     """
     with suppress(CheckpointError, OSError):
         kept, new = read_info(path), trained.info
         check_sum(path)
         if kept.step > new.step if newest else kept.score["miou"] > new.score["miou"]:
-            return
+            return False
     save_trained(path, trained)
+    return True
 
 
 def run_weights(source: Path) -> dict[str, Tensor]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from reconet.data.dataset import Dataset
 from reconet.engine.loggers import Loggers, open_loggers
-from reconet.evaluation.prediction_sheet import predict_tiles
+from reconet.evaluation.kept_validation import predict_tiles
 from reconet.inference.protocol import Protocol
 from reconet.models.segmenter import Segmenter
 from reconet.recipes.schema import Recipe

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from reconet.data.dataset import Dataset, left_out_note, share_images
 from reconet.engine.balance import balanced_recipe
@@ -38,7 +39,7 @@ from reconet.engine.summary import Forecast, start_lines, summarise_start
 from reconet.engine.train import Step, check_weights, read_losses, train
 from reconet.engine.validate import validate
 from reconet.errors import DataError
-from reconet.evaluation import StoppedError, write_prediction_sheet
+from reconet.evaluation import StoppedError, keep_predictions, keep_validation
 from reconet.inference.protocol import Protocol
 from reconet.models.network_info import NetworkInfo
 from reconet.models.trained import TrainedNetwork
@@ -169,7 +170,7 @@ class TrainingRun:
                     self._train(start)
         ended = self.state.step == self.steps or self._out_of_patience()
         if ended and self.processes.is_first:
-            write_prediction_sheet(self.directory, self.val_set, self.processes.device)
+            keep_predictions(self.directory, self.val_set, self.processes.device)
         return TrainingResult(
             directory=self.directory,
             step=self.state.step,
@@ -284,7 +285,7 @@ class TrainingRun:
         self._read_losses()
         check_weights(self.state)
         try:
-            values, iou_k, loss = validate(
+            values, iou_k, count_kk, loss = validate(
                 self.state.best_model,
                 self.inputs,
                 self.val_set,
@@ -306,7 +307,7 @@ class TrainingRun:
         stale = 0 if better else self.log_state.stale + 1
         self.log_state = replace(self.log_state, best_score=best_score, validated=step, stale=stale)
         if better or self.seen_in_training:
-            self.processes.run_on_first(lambda: self._save_best(values))
+            self.processes.run_on_first(lambda: self._save_best(values, count_kk))
         return False
 
     def _log_validation(self, step: int, values: dict[str, Any], iou_k: list[float]) -> None:
@@ -322,7 +323,7 @@ class TrainingRun:
         self.progress.note(f"step {step}: mIoU {100 * values['miou']:.2f} % ({protocol.name})")
         self.progress.status(self.status)
 
-    def _save_best(self, values: dict[str, float]) -> None:
+    def _save_best(self, values: dict[str, float], count_kk: Tensor) -> None:
         info = NetworkInfo(
             recipe=self.recipe,
             classes=self.val_set.info.classes,
@@ -332,7 +333,9 @@ class TrainingRun:
             imports=imported_names(),
         )
         trained = TrainedNetwork(model=self.state.best_model, info=info)
-        save_best(self.directory / BEST, trained, newest=self.seen_in_training)
+        if save_best(self.directory / BEST, trained, newest=self.seen_in_training):
+            images = len(self.val_set) - int(values.get("skipped", 0))
+            keep_validation(self.directory, info, images, count_kk)
 
     def _save(self) -> None:
         self._read_losses()

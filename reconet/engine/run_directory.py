@@ -9,7 +9,8 @@ records.json       ids of the run at wandb and mlflow, if it is recorded there
 events…            the values of log.jsonl for TensorBoard
 last.pt            the state that the training resumes from
 best.safetensors   the network with the best validation score
-predictions.png    some predictions of that network
+validation.json    its confusion matrix, and some predictions as `report` shows them
+predictions.png    these predictions in one image
 
 The log never knows more than last.pt: a resumed training writes the lines after it again.
 last.pt is there from step 0 on, so a run with best.safetensors and without last.pt has lost it.
@@ -33,7 +34,17 @@ from reconet.system.files import append_text, open_own, remove_temporary_files, 
 from reconet.system.hardware import environment
 from reconet.system.locks import lock_file
 from reconet.system.reading import read_file
-from reconet.system.run_files import BEST, CLASS_COUNTS, LAST, LOCK, LOG, RECIPE, SHEET, STARTS
+from reconet.system.run_files import (
+    BEST,
+    CLASS_COUNTS,
+    LAST,
+    LOCK,
+    LOG,
+    RECIPE,
+    SHEET,
+    STARTS,
+    VALIDATION,
+)
 
 WITHOUT_LOCKS = "RECONET_WITHOUT_LOCKS"  # set to 1 where locks are not supported
 # Settings that may differ when a training resumes. They do not change its result, but that it may
@@ -97,7 +108,7 @@ def _lock_folder(handle: int) -> None:
 
 def open_run(directory: Path, recipe: Recipe, *, resume: bool) -> OpenedRun:
     """Start or resume a run. Nothing is written yet: a start that fails leaves nothing behind."""
-    for name in (RECIPE, LOG, LAST, BEST, SHEET, CLASS_COUNTS):
+    for name in (RECIPE, LOG, LAST, BEST, VALIDATION, SHEET, CLASS_COUNTS):
         remove_temporary_files(directory / name)
     if not (directory / RECIPE).exists():
         if any(entry.name not in (LOCK, CLASS_COUNTS) for entry in directory.iterdir()):

@@ -21,6 +21,7 @@ class Validation(NamedTuple):
 
     values: dict[str, float]  # by their names in the log
     iou_k: Tensor
+    count_kk: Tensor
     loss: float | None = None  # not with cached features
 
 
@@ -52,7 +53,7 @@ def validate(
         )
         values["skipped"] = confusion.skipped
     iou_k = benchmark_scores(count_kk, info.name, info.classes).iou_k
-    return Validation(values, iou_k, confusion.loss)
+    return Validation(values, iou_k, count_kk, confusion.loss)
 
 
 class _StatusProgress:

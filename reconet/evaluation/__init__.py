@@ -5,7 +5,7 @@ confusion.py          count one confusion matrix over all images and all process
 metrics.py            compute scores from a confusion matrix
 benchmarks.py         the scores that each benchmark is quoted by
 submit.py             files for the test servers of datasets
-prediction_sheet.py   one image that shows some predictions beside the truth
+kept_validation.py    what a run keeps of its best validation: counts, and some images
 """
 
 from reconet.evaluation.confusion import StoppedError, count_confusion, count_model_confusion
@@ -16,16 +16,26 @@ from reconet.evaluation.evaluate import (
     no_labels_error,
     open_labelled,
 )
-from reconet.evaluation.prediction_sheet import write_prediction_sheet
+from reconet.evaluation.kept_validation import (
+    KeptImage,
+    best_evaluation,
+    best_images,
+    keep_predictions,
+    keep_validation,
+)
 
 __all__ = [
     "Evaluation",
+    "KeptImage",
     "StoppedError",
+    "best_evaluation",
+    "best_images",
     "check_classes",
     "count_confusion",
     "count_model_confusion",
     "evaluate",
+    "keep_predictions",
+    "keep_validation",
     "no_labels_error",
     "open_labelled",
-    "write_prediction_sheet",
 ]

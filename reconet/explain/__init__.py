@@ -1,12 +1,8 @@
 """Explain what a network looks at in one image, with figures and one HTML page.
 
-explain.py           the whole: explain_image() writes the files
-source.py            find the image: a file, or one of the dataset with its labels
-explained_image.py   the image with labels and prediction
-ranks.py             what each rank of a context is and does, in numbers
-attention.py         the attention that other contexts show
-draw.py              figures: values in, PNG out
-page.py              the page: values in, markup out
+explain.py   the whole: explain_image() finds the image and writes the files
+compute.py   what each rank of a context is and does, and the attention that other contexts show
+draw.py      figures: values in, PNG out
 """
 
 from reconet.explain.explain import PAGE, Explanation, explain_image, parse_point

@@ -1,41 +1,50 @@
 """Explain one image: load the network, look into it, write figures and a page."""
 
 import math
+import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from torch import Tensor
 
+from reconet.data import open_split
+from reconet.data.dataset import Dataset, has_labels
+from reconet.data.images.draw import VOID_COLOUR, colourise
+from reconet.data.images.read import read_upright
 from reconet.errors import RecipeError
-from reconet.explain import draw, page
-from reconet.explain.attention import attention_maps
-from reconet.explain.draw import Panel
-from reconet.explain.explained_image import ExplainedImage, describe, label_panels, prediction_line
-from reconet.explain.ranks import (
+from reconet.evaluation import check_classes
+from reconet.explain import draw
+from reconet.explain.compute import (
     RankAnalysis,
+    attention_maps,
     choose_ranks,
-    liveness_line,
     measure_ranks,
+    rank_rows,
+    strongest_rows,
     value_range,
 )
-from reconet.explain.source import SourceImage, find_image, folder_name
+from reconet.explain.draw import Panel
 from reconet.inference import find_network
 from reconet.inference.windows import whole_image
 from reconet.models.context.attention_maps import Point
 from reconet.models.decompose import decompose
 from reconet.models.layers import resize
 from reconet.models.trained import TrainedNetwork, load_trained
-from reconet.report.html import Markup
+from reconet.report.html import html_page, png_source
 from reconet.system.distributed import pick_device
 from reconet.system.files import check_output_folder, check_stays, write_bytes, write_text
 from reconet.system.progress import SILENT, Progress
+from reconet.system.readable import counted
+from reconet.types import Colour, Image, Label
 
 PAGE = "explain.html"
 DEFAULT_RANKS = 4  # or all, if there are fewer
-RANKS_PER_ROW = (4, 5, 3)  # the first of these that leaves fewest gaps
-PANELS_PER_ROW = 6
+RANKS_PER_ROW, PANELS_PER_ROW = 4, 6
+CONSTANT = 0.1  # spread of the tensor below which the page calls it nearly constant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,12 +57,56 @@ class Explanation:
 
 
 class Content(NamedTuple):
-    """Figures by file name, plain values, the parts of the page, and a line for a terminal."""
+    """Figures by file name, plain values, what the page shows, and a line for a terminal."""
 
     figures: dict[str, bytes]
     values: dict[str, Any]
-    parts: list[Markup]
+    shown: dict[str, Any]
     finding: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ExplainedImage:
+    """An image, its labels, and what a network predicts in one whole view of it."""
+
+    trained: TrainedNetwork
+    name: str
+    image_hwc: Image
+    label_hw: Label | None
+    input_bchw: Tensor
+    predicted_hw: Label
+
+    def accuracy(self) -> float | None:
+        """Return the part of the labelled pixels that is right, or None if none has a label."""
+        label_hw, classes = self.label_hw, len(self.trained.info.classes)
+        if label_hw is None or not (label_hw < classes).any():
+            return None
+        labelled_hw = label_hw < classes
+        return float(np.mean(self.predicted_hw[labelled_hw] == label_hw[labelled_hw]))
+
+    def legend(self) -> list[tuple[str, Colour]]:
+        """List the classes in labels and prediction, with their colours."""
+        maps = [one for one in (self.predicted_hw, self.label_hw) if one is not None]
+        present = np.unique(np.concatenate([one.ravel() for one in maps]))
+        names = list(zip(self.trained.info.classes, self.trained.info.palette, strict=True))
+        void = [("void", VOID_COLOUR)] if (present >= len(names)).any() else []
+        return [names[number] for number in present if number < len(names)] + void
+
+    def label_panels(self) -> list[Panel]:
+        """Draw the labels, if there are any, and the prediction."""
+        maps = {"truth": self.label_hw, "prediction": self.predicted_hw}
+        palette = self.trained.info.palette
+        return [Panel(n, colourise(m, palette)) for n, m in maps.items() if m is not None]
+
+    def prediction_line(self) -> str:
+        """Name the three classes with most pixels, and how much is right, in one line."""
+        number_n, count_n = np.unique(self.predicted_hw, return_counts=True)
+        order = np.argsort(-count_n, kind="stable")[:3]
+        classes, pixels = self.trained.info.classes, self.predicted_hw.size
+        parts = [f"{classes[number_n[one]]} {100 * count_n[one] / pixels:.0f} %" for one in order]
+        right = self.accuracy()
+        end = "" if right is None else f"; {100 * right:.1f} % of the labelled pixels are right"
+        return f"predicts {', '.join(parts)}{end}"
 
 
 def explain_image(
@@ -83,65 +136,123 @@ def explain_image(
     trained = load_trained(network.path)
     context = trained.info.recipe.model.short_name
     has_ranks = trained.model.context.low_rank_head() is not None
-    _check_options(context, has_ranks, ranks, point)
-    shown = find_image(image, trained.info.recipe, trained.info.classes, root)
-    explained = _predict(trained, shown, pick_device(device))
+    if has_ranks and point is not None:
+        raise RecipeError(f"--point is for other contexts; {context} has ranks (--ranks).")
+    if not has_ranks and ranks is not None:
+        raise RecipeError(f"--ranks is for contexts with ranks; {context} has none.")
+    explained = _predict(trained, image, root, pick_device(device))
     content = _explain_ranks(explained, ranks) if has_ranks else _explain_maps(explained, point)
-    directory = out or check_stays(folder / folder_name(shown.name), folder)
-    command = _command(str(network), image, ranks, point)
-    text = page.frame(shown.name, describe(explained), content.parts, command)
+    # The name of an image, which may have slashes, becomes the name of one folder.
+    own = re.sub(r"[^\w.-]+", "_", explained.name).strip("._") or "image"
+    directory = out or check_stays(folder / own, folder)
+    options = ["--ranks", ranks] if ranks is not None else []
+    if point is not None:
+        options += ["--point", "{:g},{:g}".format(*point)]
+    text = html_page(
+        "explain.html",
+        kind="explain",
+        title=explained.name,
+        model=trained.info.recipe.model.title,
+        data=trained.info.recipe.data.title,
+        steps=counted(trained.info.step, "step"),
+        size=tuple(explained.input_bchw.shape[:1:-1]),
+        right=explained.accuracy(),
+        figures={name: png_source(png) for name, png in content.figures.items()},
+        command=shlex.join(["reconet", "explain", str(network), image, *options]),
+        **content.shown,
+    )
     write_text(directory / PAGE, text)  # first: a folder left half written can be written again
     for name, png in content.figures.items():
         write_bytes(directory / name, png)
+    head = {"image": explained.name, "context": context, "right": explained.accuracy()}
     return Explanation(
         directory=directory,
-        findings=(prediction_line(explained), content.finding),
-        values={"image": shown.name, "context": context, "right": explained.accuracy()}
-        | content.values,
+        findings=(explained.prediction_line(), content.finding),
+        values=head | content.values,
     )
 
 
-def _check_options(context: str, has_ranks: bool, ranks: str | None, point: Point | None) -> None:
-    if has_ranks and point is not None:
-        raise RecipeError(
-            f"--point is for contexts that compare positions; {context} has ranks (--ranks)."
-        )
-    if not has_ranks and ranks is not None:
-        raise RecipeError(
-            f"--ranks is for contexts with ranks; this network, with context {context}, has none."
-        )
-
-
-def _predict(trained: TrainedNetwork, source: SourceImage, device: torch.device) -> ExplainedImage:
+def _predict(
+    trained: TrainedNetwork, image: str, root: Path | None, device: torch.device
+) -> ExplainedImage:
+    name, image_hwc, label_hw = _find_image(image, trained, root)
     model = trained.model.to(device)
-    input_bchw = whole_image(source.image_hwc, trained.info.recipe.data.base_size).to(device)
-    size = (source.image_hwc.shape[0], source.image_hwc.shape[1])
+    input_bchw = whole_image(image_hwc, trained.info.recipe.data.base_size).to(device)
     with torch.no_grad():
-        label_hw = resize(model.coarse(input_bchw), size).argmax(1)[0].byte().cpu().numpy()
+        logits_bkhw = resize(model.coarse(input_bchw), (image_hwc.shape[0], image_hwc.shape[1]))
     return ExplainedImage(
-        trained=trained, source=source, input_bchw=input_bchw, predicted_hw=label_hw
+        trained=trained,
+        name=name,
+        image_hwc=image_hwc,
+        label_hw=label_hw,
+        input_bchw=input_bchw,
+        predicted_hw=logits_bkhw.argmax(1)[0].byte().cpu().numpy(),
+    )
+
+
+def _find_image(
+    image: str, trained: TrainedNetwork, root: Path | None
+) -> tuple[str, Image, Label | None]:
+    """Read a file, or SPLIT:NUMBER or SPLIT:NAME of the dataset that the network was trained on."""
+    path = Path(image).expanduser()
+    split, colon, which = image.partition(":")
+    if path.exists() or not colon:
+        return path.stem or path.name, read_upright(path).image_hwc, None
+    dataset = open_split(trained.info.recipe.data, split, root)
+    check_classes(trained.info.classes, dataset, "the network")
+    sample = dataset[_index(dataset, which)]
+    return sample.name, sample.image_hwc, sample.label_hw if has_labels(dataset) else None
+
+
+def _index(dataset: Dataset, which: str) -> int:
+    what = f"{dataset.info.name} {dataset.split}"
+    if which.isdecimal() and len(which) < 20 and int(which) < len(dataset):
+        return int(which)
+    for index in range(len(dataset)):
+        if dataset.name(index) == which:
+            return index
+    raise RecipeError(
+        f"{what} has no image {which!r}: they are 0 to {len(dataset) - 1}, or named as "
+        f"{dataset.name(0)!r}."
     )
 
 
 def _explain_ranks(explained: ExplainedImage, ranks: str | None) -> Content:
     classes = explained.trained.info.classes
     parts = decompose(explained.trained.model, explained.input_bchw)
-    weight_r = parts.factors.weight_r
+    weight_r, words = parts.factors.weight_r, parts.core.words
     ranks = ranks or str(min(DEFAULT_RANKS, len(weight_r)))
     analysis = measure_ranks(parts, choose_ranks(weight_r, ranks))
-    panels = _rank_panels(explained, analysis)
+    alive, count = analysis.liveness, len(weight_r)
     figures = {
-        "figure.png": draw.panel_grid(panels, explained.shape, explained.legend()),
-        "fragments.png": draw.fragments(analysis),
-        "spectrum.png": draw.spectrum(analysis),
+        "figure.png": draw.panel_grid(
+            _rank_panels(explained, analysis), explained.predicted_hw.shape, explained.legend()
+        ),
         "contributions.png": draw.contributions(analysis.contributions.logit_rk, classes),
+        "fragments.png": draw.factors(parts),
     }
-    return Content(
-        figures,
-        analysis.as_dict(classes),
-        page.about_ranks(analysis, classes, figures),
-        liveness_line(analysis),
+    tiles = [
+        (count, "ranks"),
+        (analysis.carried()["norm"]["90"], "ranks carry 90 % of the norms"),
+        (f"{100 * alive.attention_spread:.1f} %", f"spread of the {words.name} around its mean"),
+        (f"{alive.effective_rank:.2f}", f"effective rank of the {words.name}"),
+        (f"{100 * alive.lambda_spread:.2g} %", "spread of lambda around its mean"),
+    ]
+    rows = rank_rows(analysis, classes)
+    shown = {
+        "words": words,
+        "tiles": tiles,
+        "constant": alive.attention_spread < CONSTANT,
+        "rank_head": list(rows[0]),
+        "ranks": [list(row.values()) for row in rows],
+        "strongest": strongest_rows(analysis, classes),
+    }
+    finding = (
+        f"{words.name} varies by {100 * alive.attention_spread:.1f} % around its mean, "
+        f"effective rank {alive.effective_rank:.2f}; lambda varies by "
+        f"{100 * alive.lambda_spread:.2g} % over {counted(count, 'rank')}"
     )
+    return Content(figures, analysis.as_dict(classes), shown, finding)
 
 
 def _rank_panels(explained: ExplainedImage, analysis: RankAnalysis) -> list[list[Panel | None]]:
@@ -149,29 +260,22 @@ def _rank_panels(explained: ExplainedImage, analysis: RankAnalysis) -> list[list
 
     Above is where the rank looked, or A_i * X if it looks everywhere. Below is A_i or Y_i.
     """
-    words = analysis.words
-    labels = label_panels(explained)
-    image = Panel("image", explained.source.image_hwc)
-    mean_x = Panel("X, mean over channels", analysis.mean_x_hw)
-    tensor = Panel(f"{words.symbol}, mean over channels", analysis.mean_tensor_hw)
+    parts, words = analysis.parts, analysis.parts.core.words
+    labels = explained.label_panels()
+    mean_x = Panel("X, mean over channels", parts.x_bchw[0].mean(0))
+    tensor = Panel(f"{words.symbol}, mean over channels", parts.tensor()[0].mean(0))
+    left: list[list[Panel | None]] = [
+        [Panel("image", explained.image_hwc), labels[0]],
+        [mean_x, labels[1] if len(labels) > 1 else tensor],
+    ]
     rows: list[list[Panel | None]] = []
-    step = ranks_per_row(len(analysis.shown))
-    for start in range(0, len(analysis.shown), step):
-        some = analysis.shown[start : start + step]
-        left: list[list[Panel | None]] = [[None, None], [None, None]]
-        if start == 0:
-            left = [[image, labels[0]], [mean_x, labels[1] if len(labels) > 1 else tensor]]
-        above = [Panel(words.above.format(one.rank), one.upper_hw()) for one in some]
-        below = [Panel(words.below.format(one.rank), one.tensor_hw) for one in some]
+    for start in range(0, len(analysis.shown), RANKS_PER_ROW):
+        some = analysis.shown[start : start + RANKS_PER_ROW]
+        above = [Panel(words.above.format(one.values["rank"]), one.upper_hw) for one in some]
+        below = [Panel(words.below.format(one.values["rank"]), one.tensor_hw) for one in some]
         rows += [[*left[0], *above], [*left[1], *below]]
+        left = [[None, None], [None, None]]
     return rows
-
-
-def ranks_per_row(count: int) -> int:
-    """Choose how many of `count` ranks stand in one row, so that the last row has few gaps."""
-    if count <= max(RANKS_PER_ROW):
-        return count
-    return min(RANKS_PER_ROW, key=lambda per_row: -count % per_row)
 
 
 def _explain_maps(explained: ExplainedImage, point: Point | None) -> Content:
@@ -181,16 +285,16 @@ def _explain_maps(explained: ExplainedImage, point: Point | None) -> Content:
     if point is not None and not found.from_point:
         raise RecipeError(f"--point: {context} does not look from a point.")
     mark = at if found.from_point else None
-    panels = [Panel("image", explained.source.image_hwc, mark), *label_panels(explained)]
+    panels = [Panel("image", explained.image_hwc, mark), *explained.label_panels()]
     panels += [Panel(name, map_hw, mark) for name, map_hw in found.maps]
     rows = [
         panels[start : start + PANELS_PER_ROW] for start in range(0, len(panels), PANELS_PER_ROW)
     ]
-    figures = {"figure.png": draw.panel_grid(rows, explained.shape, explained.legend())}
+    figures = {
+        "figure.png": draw.panel_grid(rows, explained.predicted_hw.shape, explained.legend())
+    }
     if found.gates:
-        figures["gates.png"] = draw.bars(
-            [(name, gate_n.cpu().numpy()) for name, gate_n in found.gates]
-        )
+        figures["gates.png"] = draw.bars(found.gates)
     ranges = [(name, *value_range(values)) for name, values in (*found.maps, *found.gates)]
     values: dict[str, Any] = {
         "maps": [{"name": name, "least": low, "most": high} for name, low, high in ranges]
@@ -198,14 +302,8 @@ def _explain_maps(explained: ExplainedImage, point: Point | None) -> Content:
     if found.from_point:
         values["point"] = list(at)
     finding = "; ".join(f"{name} {low:.3g} to {high:.3g}" for name, low, high in ranges)
-    return Content(figures, values, page.about_maps(figures, ranges, found.description), finding)
-
-
-def _command(network: str, image: str, ranks: str | None, point: Point | None) -> str:
-    options = ["--ranks", ranks] if ranks is not None else []
-    if point is not None:
-        options += ["--point", "{:g},{:g}".format(*point)]
-    return shlex.join(["reconet", "explain", network, image, *options])
+    texts = [(name, f"{low:.3g}", f"{high:.3g}") for name, low, high in ranges]
+    return Content(figures, values, {"about": found.description, "ranges": texts}, finding)
 
 
 def parse_point(text: str) -> Point:

@@ -1,60 +1,27 @@
-"""Read a run directory, and score its best network on the validation images."""
+"""Read a run directory: its log, and how its best network did."""
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
 from pydantic_core import PydanticUndefined
 
-from reconet.data import open_split
-from reconet.data.dataset import Dataset, sample_evenly
 from reconet.engine import read_log, read_starts
 from reconet.errors import ReconetError, TrainingError
-from reconet.evaluation import check_classes, count_model_confusion, no_labels_error
-from reconet.evaluation.benchmarks import benchmark_scores, named_scores
-from reconet.inference.protocol import Protocol
-from reconet.inference.windows import predict_labels
-from reconet.models.segmenter import Segmenter
-from reconet.models.trained import load_trained
+from reconet.evaluation import Evaluation, KeptImage, best_evaluation, best_images
+from reconet.evaluation.benchmarks import score_labels
+from reconet.models.trained import find_weights, read_info
 from reconet.recipes.schema import Recipe, list_settings
 from reconet.recipes.storage import read_recipe
-from reconet.report.html import Point
-from reconet.report.image_rows import ImageRow, make_image_row
+from reconet.report.html import Point, percent
 from reconet.system.distributed import Processes
 from reconet.system.progress import SILENT, Progress
 from reconet.system.run_files import BEST, RECIPE
-from reconet.types import Palette
-
-
-class Setting(NamedTuple):
-    """A setting of a recipe, as text."""
-
-    name: str
-    value: str
-    about: str
-    changed: bool  # differs from its default, or has none
-
-
-@dataclass(frozen=True, kw_only=True)
-class ValidationResults:
-    """The best network of a run, scored on the validation split."""
-
-    step: int
-    classes: tuple[str, ...]
-    palette: Palette
-    count_kk: NDArray[np.int64]
-    scores: dict[str, float]
-    iou: tuple[float, ...]  # of each class
-    image_rows: tuple[ImageRow, ...]
-    images: int  # in the split
-    protocol: str
+from reconet.types import Colour, Palette
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,10 +29,12 @@ class RunResults:
     """A run as a report shows it. `missing` says why parts cannot be shown."""
 
     name: str
-    directory: Path
     recipe: Recipe
-    log: tuple[Mapping[str, Any], ...]
-    validation: ValidationResults | None
+    log: tuple[Mapping[str, Any], ...] = ()
+    score: Evaluation | None = None  # of the best network
+    classes: tuple[str, ...] = ()
+    palette: Palette = ()
+    images: tuple[KeptImage, ...] = ()
     missing: tuple[str, ...] = ()
     starts: tuple[Mapping[str, Any], ...] = ()  # when and on which machine it was trained
 
@@ -77,33 +46,57 @@ class RunResults:
     @property
     def scored_by(self) -> tuple[object, ...]:
         """Return all that must be equal in two runs for their scores to be compared."""
-        own = self.validation
-        if own is None:
+        if self.score is None:
             return ()
-        names = tuple(row.name for row in own.image_rows)
-        root = self.recipe.data.root
+        names, root = tuple(one.name for one in self.images), self.recipe.data.root
         place = None if root is None else root.expanduser().absolute()
-        return self.split, place, own.classes, own.images, names, own.protocol
+        return self.split, place, self.classes, self.score.images, names, self.score.protocol
 
     def curve(self, kind: str, value: str, factor: float = 1.0) -> list[Point]:
         """Return a value of the log by step, from lines of one kind."""
         lines = [line for line in self.log if line["kind"] == kind]
         return [(line["step"], factor * line[value]) for line in lines if _is_number(line, value)]
 
-    def best(self) -> Mapping[str, Any] | None:
-        """Return the line of the validation with the highest mIoU."""
-        lines = [line for line in self.log if line["kind"] == "val" and _is_number(line, "miou")]
-        finite = [line for line in lines if math.isfinite(line["miou"])]
-        return max(finite, key=lambda line: float(line["miou"]), default=None)
-
     def last_step(self) -> int:
         return max((line["step"] for line in self.log), default=0)
+
+    def key_figures(self) -> Iterator[tuple[str, str]]:
+        """Yield the scores and the number of steps, each a value and its name."""
+        if self.score is not None:
+            for key, label in score_labels().items():
+                if key in self.score.figures:
+                    yield percent(self.score.figures[key]), label
+            yield f"{self.score.step:,}", "step of the best network"
+        else:
+            logged = [point for point in self.curve("val", "miou") if math.isfinite(point[1])]
+            if logged:
+                step, miou = max(logged, key=lambda point: point[1])
+                yield percent(miou), f"mIoU, logged at step {step:,}"
+        yield f"{self.last_step():,}", "steps trained"
+
+    def best_classes(self) -> list[tuple[str, float, Colour]]:
+        """List classes with IoU and colour, the best first."""
+        assert self.score
+        iou = self.score.iou
+        rows = [(n, iou[n], c) for n, c in zip(self.classes, self.palette, strict=True)]
+        return sorted(rows, key=lambda row: -1 if math.isnan(row[1]) else row[1], reverse=True)
+
+    def settings(
+        self, code: Callable[[str], str], is_changed: bool
+    ) -> Iterator[tuple[str, str, str]]:
+        """Yield the settings that have, or do not have, their default: name, value, meaning."""
+        for name, value, about in list_settings(self.recipe):
+            group, _, key = name.rpartition(".")
+            default = type(attrgetter(group)(self.recipe)).model_fields[key].default
+            changed = default is PydanticUndefined or setting_text(default) != setting_text(value)
+            if changed is is_changed:
+                yield name, code(setting_text(value)), about
 
 
 def read_run(
     run: Path, name: str, processes: Processes, *, images: int, progress: Progress = SILENT
 ) -> RunResults:
-    """Read the log of a run, and score its best network."""
+    """Read the log of a run and the validation of its best network, and validate it if need be."""
     directory = run.parent if run.is_file() else run
     if not (directory / RECIPE).is_file():
         raise TrainingError(f"{run} holds no run: there is no {RECIPE}.")
@@ -118,94 +111,37 @@ def read_run(
         missing.append(
             "the validation images are also training images, so the scores are not of new images"
         )
-    validation: ValidationResults | None = None
+    best: dict[str, Any] = {}
     if not (directory / BEST).is_file():
         if not log:
             raise TrainingError(f"{run} has nothing to report yet: no log and no {BEST}.")
         missing.append(f"there is no {BEST} yet, which a validation writes, so there are no images")
     else:
+        what = "the best network could not be scored"
         try:
-            validation = _validate(directory, name, processes, images, progress)
+            info = read_info(find_weights(directory))
+            best = {"classes": info.classes, "palette": info.palette}
+            best["score"] = best_evaluation(directory, processes, progress)
+            what = "the images cannot be shown"
+            if processes.is_first:
+                best["images"] = tuple(best_images(directory, processes.device, images))
         except ReconetError as error:
             if processes.size > 1:  # the other processes wait for this one: end them all
                 raise
-            missing.append(f"the best network could not be scored: {error}".rstrip("."))
+            missing.append(f"{what}: {error}".rstrip("."))
     return RunResults(
         name=name,
-        directory=directory,
         recipe=recipe,
         log=log,
-        validation=validation,
         missing=tuple(missing),
         starts=tuple(read_starts(directory)),
+        **best,
     )
 
 
-def _validate(
-    directory: Path, name: str, processes: Processes, images: int, progress: Progress
-) -> ValidationResults:
-    trained = load_trained(directory)
-    data = trained.info.recipe.data
-    dataset = open_split(data, data.val_split)
-    check_classes(trained.info.classes, dataset, "it")
-    model = trained.model.to(processes.device)
-    protocol = Protocol.in_training(data)
-    progress.start(processes.share_of(len(dataset)), name)
-    count_kk = count_model_confusion(
-        model,
-        dataset,
-        processes,
-        protocol=protocol,
-        workers=data.workers,
-        progress=progress,
-    ).count_kk
-    if not count_kk.sum():
-        raise no_labels_error(dataset)
-    rows: tuple[ImageRow, ...] = ()
-    if processes.is_first:
-        rows = tuple(_predict_rows(model, dataset, processes.device, protocol, images))
-    iou_k = benchmark_scores(count_kk, data.name, trained.info.classes).iou_k
-    return ValidationResults(
-        step=trained.info.step,
-        classes=trained.info.classes,
-        palette=trained.info.palette,
-        count_kk=count_kk.numpy(),
-        scores=named_scores(count_kk, data.name, trained.info.classes),
-        iou=tuple(iou_k.tolist()),
-        image_rows=rows,
-        protocol=str(protocol),
-        images=len(dataset),
-    )
-
-
-def _predict_rows(
-    model: Segmenter, dataset: Dataset, device: torch.device, protocol: Protocol, count: int
-) -> list[ImageRow]:
-    """Predict images at even distances in the split: the same ones for every network."""
-    rows = []
-    for sample in sample_evenly(dataset, count):
-        image_hwc = torch.from_numpy(sample.image_hwc).to(device)
-        label_hw = predict_labels(model.coarse, image_hwc, protocol, model.num_classes)
-        predicted_hw = label_hw.cpu().numpy()
-        rows.append(make_image_row(sample.name, sample.image_hwc, sample.label_hw, predicted_hw))
-    return rows
-
-
-def describe_settings(recipe: Recipe) -> list[Setting]:
-    """List every setting, and whether it differs from its default."""
-    result = []
-    for name, value, about in list_settings(recipe):
-        group, _, key = name.rpartition(".")
-        default = type(attrgetter(group)(recipe)).model_fields[key].default
-        text = _text(value)
-        changed = default is PydanticUndefined or _text(default) != text
-        result.append(Setting(name, text, about, changed))
-    return result
+def setting_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def _is_number(line: Mapping[str, Any], name: str) -> bool:
     return isinstance(line.get(name), int | float)
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=str)

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from reconet.recipes.storage import without_paths
-from reconet.report.html import embedded_image, html_page, note, section, table, tag
+from reconet.report.html import html_page, png_source
 from reconet.study.plots import draw_figures, encode_png
 from reconet.study.result import StudyResult, conditions
 from reconet.study.spectrum import PARTS, Spectrum
-from reconet.study.tables import TextTable, markdown_lines, study_tables
+from reconet.study.tables import markdown_lines, study_tables
 from reconet.system.files import write_text
 from reconet.system.paths import short_paths_in_text
 from reconet.system.run_files import REPORT
@@ -37,25 +37,25 @@ def write_page(result: StudyResult) -> None:
 
 def render_html(result: StudyResult) -> str:
     """Return the report as one HTML page."""
-    title = f"Study: {result.study.name}"
-    parts = [tag("h1", title), tag("p", result.study.question, class_="lead")]
-    if result.missing:
-        parts.append(note("Some trials are missing. " + _missing(result)))
-    abouts = [(row.variant, row.about) for row in result.rows]
-    parts.append(section("Variants", table(("variant", "what it is"), abouts)))
-    for title_, text in zip(TABLE_TITLES, study_tables(result), strict=False):
-        captions = (tag("p", line) for line in text.caption)
-        parts.append(section(title_, _html_table(text), *captions))
-    for name, figure in draw_figures(result).items():
-        title_, style = FIGURE_TITLES[name], "max-width:100%;height:auto"
-        parts.append(section(title_, embedded_image(encode_png(figure), title_, style=style)))
-    spectrum_table = spectrum_rows(result)
-    if spectrum_table:
-        parts.append(section("Ranks in use", table(SPECTRUM_COLUMNS, spectrum_table)))
-    parts.append(section("Conditions", table(("what", "value"), conditions(result))))
-    recipe = json.dumps(without_paths(result.recipe).model_dump(mode="json"), indent=2)
-    parts.append(tag("details", tag("summary", "the recipe"), tag("pre", recipe)))
-    return html_page(f"{title} - reconet", *parts)
+    figures = draw_figures(result).items()
+    return html_page(
+        "study.html",
+        kind="study",
+        title=f"Study: {result.study.name}",
+        question=result.study.question,
+        missing=_missing(result),
+        variants=[(row.variant, row.about) for row in result.rows],
+        tables=[
+            # No line breaks between a sign and its number.
+            (title, text, [[cell.replace("± ", "±\u00a0") for cell in row] for row in text.rows])
+            for title, text in zip(TABLE_TITLES, study_tables(result), strict=False)
+        ],
+        figures=[(FIGURE_TITLES[name], png_source(encode_png(one))) for name, one in figures],
+        spectrum_columns=SPECTRUM_COLUMNS,
+        spectra=spectrum_rows(result),
+        conditions=conditions(result),
+        recipe=json.dumps(without_paths(result.recipe).model_dump(mode="json"), indent=2),
+    )
 
 
 def render_markdown(
@@ -76,12 +76,6 @@ def render_markdown(
         link = path if beside is None else path.relative_to(beside)
         lines += ["", f"![{name}]({link.as_posix()})"]
     return "\n".join(lines) + "\n"
-
-
-def _html_table(text: TextTable) -> str:
-    # No line breaks between a sign and its number.
-    cells = [[cell.replace("± ", "±\u00a0") for cell in row] for row in text.rows]
-    return table(text.columns, cells)
 
 
 def spectrum_rows(result: StudyResult) -> list[list[str]]:

@@ -2,6 +2,7 @@
 
 RECIPE = "recipe.json"
 BEST = "best.safetensors"  # the network with the best validation score
+VALIDATION = "validation.json"  # its confusion matrix, and some of its predictions
 LAST = "last.pt"  # the state that a training resumes from
 LOG = "log.jsonl"
 STARTS = "starts.jsonl"  # where and when the training was started

@@ -109,7 +109,7 @@ def test_a_training_ends_when_the_score_has_not_improved_for_a_while(
         step = run_of[0].state.step
         if step == 4 and interrupts:
             run_of[0].stop.signal = interrupts.pop()
-        return Validation({"miou": scores[step]}, torch.full((14,), scores[step]))
+        return Validation({"miou": scores[step]}, torch.full((14,), scores[step]), torch.eye(14))
 
     run_of: list[engine_run.TrainingRun] = []
     interrupts: list[int] = []
@@ -142,11 +142,11 @@ def test_a_training_ends_when_the_score_has_not_improved_for_a_while(
 def test_a_longer_training_that_was_killed_before_it_saved_is_still_patient(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    same = Validation({"miou": 0.3}, torch.full((14,), 0.3))
+    same = Validation({"miou": 0.3}, torch.full((14,), 0.3), torch.eye(14, dtype=torch.int64))
     monkeypatch.setattr(engine_run, "validate", lambda *_, **__: same)
     short, _ = train(tmp_path, "train.steps=8", "train.patience=1")
     assert (short.step, short.out_of_patience) == (4, True)
-    for dies in ("check_resources", "append_start", "fail_together"):
+    for dies in ("check_resources", "append_start", "train"):
         with monkeypatch.context() as patch:
             patch.setattr(engine_run, dies, interrupt)
             with pytest.raises(KeyboardInterrupt):

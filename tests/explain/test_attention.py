@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from reconet.errors import RecipeError
-from reconet.explain.attention import attention_maps, shows_maps
+from reconet.explain.compute import attention_maps, shows_maps
 from reconet.models.context import CONTEXTS
 from tests.explain.networks import attentive_model
 

@@ -1,7 +1,6 @@
 """Explanations: the files that are written, and what users get wrong."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,12 @@ from PIL import Image as Pillow
 from reconet.cli import main
 from reconet.errors import OutputError
 from reconet.explain import explain_image, parse_point
-from reconet.explain.explain import ranks_per_row
-from reconet.explain.page import nearly_constant
-from reconet.explain.ranks import gathered_part, measure_ranks
+from reconet.explain.compute import gathered_part
 from reconet.inference.windows import whole_image
 from reconet.models.context.low_rank import outer_planes
 from reconet.models.context.reconet_plus import FragmentReconstruction
-from reconet.models.decompose import decompose, low_rank_core
-from reconet.models.trained import load_trained
-from tests.factories import tiny_network, tiny_recipe, write_run
+from reconet.models.decompose import low_rank_core
+from tests.factories import paper_core, tiny_network, tiny_recipe, write_run
 from tests.pages import Page
 
 EVIL = '<script>alert("1")</script>'
@@ -39,13 +35,13 @@ def test_the_verb_writes_figures_and_a_page_that_asks_nobody(
     values = json.loads(capsys.readouterr().out)
     directory = Path(values["directory"])
     assert directory.parent == run / "explain"
-    names = {"figure.png", "fragments.png", "spectrum.png", "contributions.png", "explain.html"}
+    names = {"figure.png", "fragments.png", "contributions.png", "explain.html"}
     assert {path.name for path in directory.iterdir()} == names
     for name in names - {"explain.html"}:
         with Pillow.open(directory / name) as figure:
             assert figure.width > 300
     page = Page((directory / "explain.html").read_text())
-    assert sum(kind == "img" for kind, _ in page.tags) == 4
+    assert sum(kind == "img" for kind, _ in page.tags) == 3
     asked = [v for _, given in page.tags for k, v in given.items() if k in {"src", "href"}]
     assert asked
     assert all(source is not None and source.startswith("data:") for source in asked)
@@ -76,7 +72,7 @@ def test_reconet_plus_shows_where_each_rank_looked_what_it_said_and_where_it_put
     assert values["shown"][0]["heat_range"][1] <= 0
     assert values["liveness"]["effective_rank"] >= 1
     text = (Path(values["directory"]) / "explain.html").read_text()
-    for words in ("1 of 4 ranks add nothing", "rank i looks here", "of the image", "against"):
+    for words in ("rank 1", "of the image", "against"):
         assert words in text
 
 
@@ -123,13 +119,6 @@ def test_the_verb_says_in_two_lines_what_it_found(
     assert path == str(tmp_path / "explain.html")
 
 
-@pytest.mark.parametrize(
-    ("count", "per_row"), [(1, 1), (4, 4), (5, 5), (6, 3), (7, 4), (8, 4), (9, 3), (10, 5)]
-)
-def test_rows_of_ranks_leave_few_gaps(count: int, per_row: int) -> None:
-    assert ranks_per_row(count) == per_row
-
-
 def test_the_snippet_of_the_page_runs(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,15 +131,33 @@ def test_the_snippet_of_the_page_runs(
     assert names["parts"].rank == 4
 
 
-def test_a_nearly_constant_attention_is_called_so_and_a_lively_one_is_not(run: Path) -> None:
-    trained = load_trained(run)
-    image_hwc = np.random.default_rng(0).integers(0, 256, (64, 80, 3), np.uint8)
-    parts = decompose(trained.model, whole_image(image_hwc, trained.info.recipe.data.base_size))
-    analysis = measure_ranks(parts, (0,))
-    for spread, constant in [(0.01, True), (0.5, False)]:
-        liveness = analysis.liveness._replace(attention_spread=spread, lambda_spread=1.0)
-        notes = nearly_constant(replace(analysis, liveness=liveness))
-        assert ["nearly constant" in note for note in notes] == [True] * constant
+def test_a_nearly_constant_attention_is_called_so(tmp_path: Path) -> None:
+    for constant in (True, False):
+        trained = tiny_network()
+        core = paper_core(trained.model)
+        with torch.no_grad():
+            for generator in (core.channel, core.row, core.column):
+                generator.linear.weight.mul_(0 if constant else 30)
+        run = write_run(tmp_path / str(constant), trained)
+        text = (explain_image(run, "val:1").directory / "explain.html").read_text()
+        assert ("nearly the same everywhere" in text) is constant
+
+
+def test_titles_do_not_overlap_on_a_narrow_image(run: Path, tmp_path: Path) -> None:
+    Pillow.fromarray(np.full((80, 20, 3), 90, np.uint8)).save(tmp_path / "narrow.png")
+    explain_image(run, str(tmp_path / "narrow.png"), ranks="2", out=tmp_path / "out")
+    with Pillow.open(tmp_path / "out" / "figure.png") as figure:
+        assert figure.width >= 4 * 2 * 130, "two inches for each of four titles"
+
+
+def test_an_image_of_the_dataset_is_found_by_name_and_slashes_make_no_folders(
+    run: Path, tmp_path: Path
+) -> None:
+    by_name = explain_image(run, "val:val-000003", out=tmp_path / "a").values
+    assert by_name == explain_image(run, "val:3", out=tmp_path / "b").values
+    (tmp_path / "a b:c.1.png").write_bytes((tmp_path / "a" / "figure.png").read_bytes())
+    result = explain_image(run, str(tmp_path / "a b:c.1.png"))
+    assert result.directory == run / "explain" / "a_b_c.1"
 
 
 def test_names_from_elsewhere_cannot_become_markup(tmp_path: Path) -> None:
@@ -185,7 +192,7 @@ def test_an_image_is_shown_whole_at_base_size() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["val:99"], "has images 0 to 7, got 99"),
+        (["val:99"], "has no image '99': they are 0 to 7"),
         (["val:nothing"], "has no image 'nothing'"),
         (["vale:1"], "unknown split of scenes 'vale'"),
         (["no-such-file.jpg"], "no-such-file.jpg"),
@@ -193,7 +200,7 @@ def test_an_image_is_shown_whole_at_base_size() -> None:
         (["val:1", "--ranks", "1,9"], "there is no rank 9"),
         (["val:1", "--point", "7"], "--point takes x,y"),
         (["val:1", "--point", "7,1"], "0 to 1"),
-        (["val:1", "--point", "0.5,1"], "reconet has ranks (--ranks)"),
+        (["val:1", "--point", "0.5,1"], "has ranks (--ranks)"),
         (["val:1", "--out", __file__], "--out names a folder; "),
     ],
 )

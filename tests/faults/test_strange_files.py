@@ -9,11 +9,21 @@ import pytest
 
 from reconet.cli import main
 from reconet.models.trained import load_trained, save_trained
-from reconet.system.run_files import BEST, LAST, LOCK, LOG, RECIPE, REPORT, SHEET, STARTS
+from reconet.system.run_files import (
+    BEST,
+    LAST,
+    LOCK,
+    LOG,
+    RECIPE,
+    REPORT,
+    SHEET,
+    STARTS,
+    VALIDATION,
+)
 from tests.inference.folder.helpers import save_image
 from tests.launch import TINY_NETWORK, run_main
 
-FILES = (LOG, STARTS, LAST, LOCK, SHEET, REPORT, RECIPE, BEST)
+FILES = (LOG, STARTS, LAST, LOCK, SHEET, REPORT, RECIPE, BEST, VALIDATION)
 KINDS = ("pipe", "device", "loop", "dangling")
 QUICK = {(LOG, "pipe"), (LAST, "device"), (LOCK, "pipe"), (SHEET, "dangling"), (REPORT, "loop")}
 CASES = [

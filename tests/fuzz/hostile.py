@@ -32,13 +32,23 @@ from reconet.recipes import find_recipe
 from reconet.recipes.storage import dump_recipe
 from reconet.serve.examples import ExampleImages
 from reconet.system.readable import UNPRINTABLE
-from reconet.system.run_files import BEST, LAST, LOCK, LOG, RECIPE, REPORT, SHEET, STARTS
+from reconet.system.run_files import (
+    BEST,
+    LAST,
+    LOCK,
+    LOG,
+    RECIPE,
+    REPORT,
+    SHEET,
+    STARTS,
+    VALIDATION,
+)
 from tests.factories import tiny_network, tiny_recipe, write_run
 from tests.fuzz.graphs import use_strange_graph
 from tests.launch import TINY_NETWORK
 
 Rng = np.random.Generator
-FILES = (LOG, STARTS, LAST, LOCK, SHEET, REPORT, RECIPE, BEST, "explain", "predictions")
+FILES = (LOG, STARTS, LAST, LOCK, SHEET, REPORT, RECIPE, BEST, VALIDATION, "explain", "predictions")
 LONGEST = 20_000  # letters of a message
 OUTSIDE = "outside"  # a folder beside everything that is used: nothing may be written there
 

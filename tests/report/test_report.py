@@ -17,7 +17,7 @@ from reconet.recipes.overrides import apply_overrides
 from reconet.report import report as report_module
 from reconet.report.report import run_names
 from reconet.system.distributed import Processes
-from reconet.system.run_files import STARTS
+from reconet.system.run_files import LOG, STARTS
 from tests.data.trees import OPTIONS, make_tree
 from tests.pages import EVIL, Page
 from tests.report.helpers import assert_alone, make_run, report, small_recipe
@@ -38,7 +38,7 @@ def test_a_report_is_one_balanced_page_with_everything_in_it(
     assert all(image["alt"] for image in images)
     for heading in ("Curves", "IoU of each class", "Confusion", "Images", "Recipe"):
         assert heading in page.text
-    charts = [svg for svg in page.all("svg") if svg["class"] == "plot"]
+    charts = page.all("svg")
     assert len(charts) == 7
     assert all(svg["role"] == "img" and svg["aria-label"] for svg in charts)
     assert "mountain" in page.text
@@ -181,3 +181,40 @@ def test_the_report_changes_nothing_about_the_run(
     after = {p.name: p.read_bytes() for p in run.iterdir() if p.name != "report.html"}
     assert before == after
     assert torch.is_grad_enabled()
+
+
+def test_what_is_missing_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    without_best = make_run(tmp_path / "a", small_recipe(), best=False)
+    code, _, err = report(capsys, without_best)
+    assert "a: there is no best.safetensors" in err, "also where nobody opens the page"
+    page = Page((without_best / "report.html").read_text())
+    assert code == 0
+    assert "There is no best.safetensors" in page.text
+    assert "mIoU, logged at step 50" in page.text
+
+    without_log = make_run(tmp_path / "b", small_recipe(), log=False)
+    code, _, _ = report(capsys, without_log)
+    page = Page((without_log / "report.html").read_text())
+    assert code == 0
+    assert "The log has no training steps yet" in page.text
+    assert "The run was never validated" in page.text
+    assert len(page.all("img")) == 3 * 4
+
+    (without_best / LOG).write_text('{"kind": "train", "step": 10, "loss": NaN}\n[1]\n{"kind"')
+    code, _, _ = report(capsys, without_best, without_log, "--out", tmp_path / "c.html")
+    page = Page((tmp_path / "c.html").read_text())
+    assert code == 0
+    assert "a: the run was never validated" in page.text
+    assert "Not finite, so not drawn: 1 value." in page.text
+
+
+def test_a_setting_is_shown_as_set_if_it_differs_from_its_default(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report(capsys, run, "--images=0", "--out", tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    changed, default = page.split("Set for this run")[-1].split("<details>")
+    for name in ("data.name", "data.crop", "model.rank", "train.steps"):
+        assert f">{name}<" in changed
+    for name in ("optim.momentum", "data.root", "eval.scales"):
+        assert f">{name}<" in default

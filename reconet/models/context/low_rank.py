@@ -53,10 +53,6 @@ class RankWords:
     below: str  # of its second map, the tensor of this rank
     title: str  # of the section with these maps
     about: str  # what the maps show
-    if_constant: str  # what it means if the tensor is nearly the same everywhere
-    curves: tuple[str, str, str]  # the channels, and the planes' means along rows and columns
-    curves_title: str
-    curves_about: str
 
 
 class LowRankCore(nn.Module):

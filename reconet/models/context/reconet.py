@@ -59,17 +59,6 @@ WORDS = RankWords(
     "through of the features X. Below it is A_i by itself, the mean over channels, which is an "
     "outer product of one column and one row. Each map has its own colours; its range stands over "
     "it.",
-    if_constant="so that A * X is nearly X, made smaller. Single ranks may vary more, but cancel "
-    "in the sum. Where a map below resembles X (see its likeness), the pattern is X's own "
-    "brightness and not the rank's choice.",
-    curves=(
-        "channels: v_c (above: sorted)",
-        "rows, top to bottom: v_h, times the mean of v_w",
-        "columns, left to right: v_w, times the mean of v_h",
-    ),
-    curves_title="Fragments",
-    curves_about="The gates that the outer products are made of: curves of the shown ranks, and "
-    "below them every rank as one row.",
 )
 
 

@@ -62,16 +62,6 @@ WORDS = RankWords(
     "fragment. What the rank said stands in the table: the classes whose scores it raises and "
     "lowers most, and its strongest channels. Each map has its own colours; its range stands over "
     "it.",
-    if_constant="so that it adds the same to all channels at every place.",
-    curves=(
-        "channels: fragment (above: sorted)",
-        "rows, top to bottom: place, mean",
-        "columns, left to right: place, mean",
-    ),
-    curves_title="Factors",
-    curves_about="What the sum is made of: the fragment along channels, and the mask that places "
-    "it along rows and columns, then the one that gathers it. Curves of the shown ranks, and below "
-    "them every rank as one row.",
 )
 
 

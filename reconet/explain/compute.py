@@ -1,9 +1,8 @@
-"""Measure what each rank is and does.
+"""Compute what a network looks at: what each rank is and does, or the attention that others show.
 
 T is the tensor of the context: the attention A of reconet, the reconstructed context Y of
 reconet_plus. How much of it a rank carries is the size of its part, the product of channels and a
-plane: |T_i| = |lambda_i| |c_i| |p_i| (Frobenius). "n ranks carry 90 %" has three meanings, and all
-three are given:
+plane: |T_i| = |lambda_i| |c_i| |p_i| (Frobenius). "n ranks carry 90 %" has three meanings:
 
     norm      fewest ranks whose |T_i| sum to 90 % of the sum of all
     energy    the same with squares, |T_i|^2, where large ranks count for more
@@ -14,20 +13,24 @@ three are given:
 Dimensions: r rank, k classes, h rows, w columns, n anything.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from reconet.errors import RecipeError
-from reconet.models.context.low_rank import Factors, RankWords
+from reconet.models.context import CONTEXTS, ContextModule
+from reconet.models.context.attention_maps import AttentionMaps, Point, RecordedPass
+from reconet.models.context.low_rank import Factors
 from reconet.models.decompose import Decomposition
 from reconet.models.liveness import Liveness, liveness, singular_values
-from reconet.system.readable import counted
+from reconet.models.segmenter import Segmenter
 
 SHARES = (0.9, 0.99)
 CHANNELS = 3  # the strongest channels of a rank that are named
+STRONGEST = 12  # contributions in the table
 
 
 class Contributions(NamedTuple):
@@ -42,74 +45,41 @@ class Contributions(NamedTuple):
 class RankMaps(NamedTuple):
     """A rank whose maps are drawn."""
 
-    rank: int
-    weight: float  # lambda
-    share: float  # of the sum of norms
-    heat_hw: Tensor  # mean over channels of what the rank adds: A_i * X, or Y_i
+    upper_hw: Tensor  # where the rank looked, or what it lets through: the mean of A_i * X
     tensor_hw: Tensor  # mean over channels of A_i or Y_i
-    gather_hw: Tensor | None  # where the rank looked, if ranks choose that
-    channels: tuple[int, ...]  # largest of its factor along channels
-    likeness: float  # correlation of the heat with the mean of X itself; 1: the map is X again
-
-    def upper_hw(self) -> Tensor:
-        """Return the map to show first: where the rank looked, or what it lets through."""
-        return self.heat_hw if self.gather_hw is None else self.gather_hw
+    values: dict[str, Any]  # what JSON says of it
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RankAnalysis:
     """All that is measured of the ranks of one image."""
 
-    words: RankWords
-    factors: Factors
-    gather_brhw: Tensor | None
+    parts: Decomposition
     norm_r: Tensor
     singular_r: Tensor
     liveness: Liveness
-    mean_x_hw: Tensor
-    mean_tensor_hw: Tensor
     contributions: Contributions
     shown: tuple[RankMaps, ...]
 
     def carried(self) -> dict[str, dict[str, int]]:
         """Count the ranks that carry 90 and 99 % of the tensor, by three measures."""
-        sizes = {
-            "norm": self.norm_r,
-            "energy": self.norm_r.square(),
-            "singular": self.singular_r.square(),
-        }
+        squares = {"energy": self.norm_r.square(), "singular": self.singular_r.square()}
         return {
             name: {f"{100 * share:g}": count_to_reach(size_r, share) for share in SHARES}
-            for name, size_r in sizes.items()
+            for name, size_r in {"norm": self.norm_r, **squares}.items()
         }
-
-    def looked_at(self) -> Tensor | None:
-        """Compute what part of the image each rank looks at, part_r; 1: all places alike."""
-        return None if self.gather_brhw is None else gathered_part(self.gather_brhw)
 
     def as_dict(self, classes: tuple[str, ...]) -> dict[str, Any]:
         """Return plain values for JSON. Of the maps only their ranges."""
-        given, looked_r = self.contributions, self.looked_at()
+        given = self.contributions
         return {
             "rank": len(self.norm_r),
             "liveness": self.liveness._asdict(),
             "ranks_that_carry_percent": self.carried(),
-            "lambda": self.factors.weight_r.tolist(),
+            "lambda": self.parts.factors.weight_r.tolist(),
             "norm": self.norm_r.tolist(),
             "singular": self.singular_r.tolist(),
-            "shown": [
-                {
-                    "rank": one.rank,
-                    "lambda": one.weight,
-                    "share_of_norms": one.share,
-                    "heat_range": value_range(one.heat_hw),
-                    "attention_range": value_range(one.tensor_hw),
-                    "likeness_to_x": one.likeness,
-                    "looks_at": None if looked_r is None else looked_r[one.rank].item(),
-                    "strongest_channels": list(one.channels),
-                }
-                for one in self.shown
-            ],
+            "shown": [one.values for one in self.shown],
             "contributions": {
                 "classes": list(classes),
                 "places": given.places_k.tolist(),
@@ -125,29 +95,33 @@ def measure_ranks(parts: Decomposition, shown: tuple[int, ...]) -> RankAnalysis:
     norm_r = norms(parts.factors)
     mean_x_hw = parts.x_bchw[0].mean(0)
     channels = min(CHANNELS, parts.x_bchw.shape[1])
+    looked_r = None if parts.gather_brhw is None else gathered_part(parts.gather_brhw)
 
     def maps(rank: int) -> RankMaps:
-        heat_hw = parts.heat(rank)
-        return RankMaps(
-            rank=rank,
-            weight=parts.factors.weight_r[rank].item(),
-            share=(norm_r[rank] / norm_r.sum()).item(),
-            heat_hw=heat_hw,
-            tensor_hw=parts.tensor_heat(rank),
-            gather_hw=parts.gathered(rank),
-            channels=tuple(parts.factors.channel_brc[0, rank].topk(channels).indices.tolist()),
-            likeness=likeness(heat_hw, mean_x_hw),
+        heat_hw, tensor_hw, gather_hw = (
+            parts.heat(rank),
+            parts.tensor_heat(rank),
+            parts.gathered(rank),
         )
+        values = {
+            "rank": rank,
+            "lambda": parts.factors.weight_r[rank].item(),
+            "share_of_norms": (norm_r[rank] / norm_r.sum()).item(),
+            "heat_range": value_range(heat_hw),
+            "attention_range": value_range(tensor_hw),
+            "likeness_to_x": likeness(heat_hw, mean_x_hw),  # 1: the map is X again
+            "looks_at": None if looked_r is None else looked_r[rank].item(),
+            "strongest_channels": parts.factors.channel_brc[0, rank]
+            .topk(channels)
+            .indices.tolist(),
+        }
+        return RankMaps(heat_hw if gather_hw is None else gather_hw, tensor_hw, values)
 
     return RankAnalysis(
-        words=parts.core.words,
-        factors=parts.factors,
-        gather_brhw=parts.gather_brhw,
+        parts=parts,
         norm_r=norm_r,
         singular_r=singular_values(parts.factors, "channel")[0],
         liveness=liveness(parts.factors),
-        mean_x_hw=mean_x_hw,
-        mean_tensor_hw=parts.tensor()[0].mean(0),
         contributions=measure_contributions(parts),
         shown=tuple(map(maps, shown)),
     )
@@ -171,16 +145,6 @@ def choose_ranks(weight_r: Tensor, text: str) -> tuple[int, ...]:
     if not 1 <= numbers[0] <= rank:
         raise RecipeError(f"--ranks must be from 1 to the network's rank {rank}, got {text}.")
     return tuple(weight_r.abs().argsort(descending=True, stable=True)[: numbers[0]].tolist())
-
-
-def liveness_line(analysis: RankAnalysis) -> str:
-    """Say in one line how much tensor and lambda vary."""
-    alive = analysis.liveness
-    return (
-        f"{analysis.words.name} varies by {100 * alive.attention_spread:.1f} % around its mean, "
-        f"effective rank {alive.effective_rank:.2f}; lambda varies by "
-        f"{100 * alive.lambda_spread:.2g} % over {counted(len(analysis.norm_r), 'rank')}"
-    )
 
 
 def norms(factors: Factors) -> Tensor:
@@ -218,25 +182,50 @@ def measure_contributions(parts: Decomposition) -> Contributions:
     for off_bkij in logits:
         off_kn = off_bkij[0].flatten(1)
         change_kn = whole_kn - off_kn
-        changed_n = off_kn.argmax(0) != label_n
+        lost_k = torch.bincount(label_n[off_kn.argmax(0) != label_n], minlength=len(whole_kn))
+        score_k = (change_kn - change_kn.mean(0)).mean(1)
+        probability_k = (whole_kn.softmax(0) - off_kn.softmax(0)).mean(1)
+        rows.append((score_k, probability_k, lost_k / places_k.clamp(min=1)))
+    score_rk, probability_rk, lost_rk = map(torch.stack, zip(*rows, strict=True))
+    return Contributions(score_rk, probability_rk, lost_rk, places_k)
+
+
+def rank_rows(analysis: RankAnalysis, classes: tuple[str, ...]) -> list[dict[str, str]]:
+    """Describe the ranks shown: how large they are, where they look, and what they say."""
+    rows = []
+    for _, _, one in analysis.shown:
+        logit_k = analysis.contributions.logit_rk[one["rank"]]
+        row = {
+            "shown": f"rank {one['rank']}",
+            "lambda": f"{one['lambda']:.4g}",
+            "of the norms": f"{100 * one['share_of_norms']:.2f} %",
+        }
+        if one["looks_at"] is not None:
+            row["of the image"] = f"{100 * one['looks_at']:.0f} %"
+        row["for"] = classes[int(logit_k.argmax())]
+        row["against"] = classes[int(logit_k.argmin())]
+        row["strongest channels"] = ", ".join(map(str, one["strongest_channels"]))
+        rows.append(row)
+    return rows
+
+
+def strongest_rows(analysis: RankAnalysis, classes: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """List the largest changes of a class's score by one rank."""
+    given, rows = analysis.contributions, list[tuple[str, ...]]()
+    for place in given.logit_rk.abs().flatten().argsort(descending=True)[:STRONGEST].tolist():
+        rank, number = divmod(place, len(classes))
+        places = int(given.places_k[number])
         rows.append(
             (
-                (change_kn - change_kn.mean(0)).mean(1),
-                (whole_kn.softmax(0) - off_kn.softmax(0)).mean(1),
-                torch.bincount(label_n[changed_n], minlength=len(whole_kn)) / places_k.clamp(min=1),
+                f"rank {rank}",
+                classes[number],
+                f"{given.logit_rk[rank, number]:+.4f}",
+                f"{100 * given.probability_rk[rank, number]:+.3f}",
+                f"{100 * given.changed_rk[rank, number]:.1f} %" if places else "-",
+                f"{places:,}",
             )
         )
-    logit_rk, probability_rk, changed_rk = (
-        torch.stack(rows_k) for rows_k in zip(*rows, strict=True)
-    )
-    return Contributions(logit_rk, probability_rk, changed_rk, places_k)
-
-
-def strongest(value_rk: Tensor, most: int) -> list[tuple[int, int, float]]:
-    """List the entries of largest size: (rank, class, value)."""
-    order = value_rk.abs().flatten().argsort(descending=True)[:most].tolist()
-    pairs = [divmod(place, value_rk.shape[1]) for place in order]
-    return [(rank, number, value_rk[rank, number].item()) for rank, number in pairs]
+    return rows
 
 
 def likeness(first_hw: Tensor, second_hw: Tensor) -> float:
@@ -249,3 +238,37 @@ def likeness(first_hw: Tensor, second_hw: Tensor) -> float:
 
 def value_range(map_hw: Tensor) -> tuple[float, float]:
     return map_hw.min().item(), map_hw.max().item()
+
+
+@torch.no_grad()
+def attention_maps(
+    model: Segmenter, name: str, image_bchw: Tensor, point: Point, classes: Sequence[str]
+) -> AttentionMaps:
+    """Run a network on one image, and return the attention that its context shows."""
+    context = model.context
+    inputs: dict[nn.Module, list[Tensor]] = {}
+
+    def record(part: nn.Module, given: tuple[Any, ...]) -> None:
+        if given and isinstance(given[0], Tensor):
+            inputs.setdefault(part, []).append(given[0])
+
+    hooks = [part.register_forward_pre_hook(record) for part in context.modules()]
+    try:
+        model.coarse(image_bchw)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    maps = context.attention_maps(RecordedPass(inputs, point, classes))
+    if maps is None:
+        able = [key for test in (has_ranks, shows_maps) for key in CONTEXTS if test(CONTEXTS[key])]
+        names = ", ".join(able)
+        raise RecipeError(f"context {name!r} has no attention to explain; these have: {names}.")
+    return maps
+
+
+def shows_maps(context: type[ContextModule]) -> bool:
+    return context.attention_maps is not ContextModule.attention_maps
+
+
+def has_ranks(context: type[ContextModule]) -> bool:
+    return context.low_rank_head is not ContextModule.low_rank_head
