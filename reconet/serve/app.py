@@ -1,7 +1,6 @@
 """The web application: page, routes, security and error messages."""
 
-from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection
 from importlib.resources import files
 from pathlib import PurePath
 from typing import Annotated
@@ -58,11 +57,6 @@ def create_app(
     limits = limits or Limits()
     service = Service(predictor, limits)
 
-    @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        yield
-        service.queue.close()
-
     # FastAPI's /docs load scripts from elsewhere, and no request must leave this machine.
     app = FastAPI(
         title="reconet",
@@ -70,7 +64,6 @@ def create_app(
         description="Semantic segmentation by one trained network.",
         docs_url=None,
         redoc_url=None,
-        lifespan=lifespan,
         dependencies=[Depends(refuse_unknown_parameters)],
     )
     app.add_middleware(

@@ -25,13 +25,15 @@ class RunningServer(NamedTuple):
 
 
 @contextmanager
-def serving(run: Path, *options: str) -> Iterator[RunningServer]:
-    """Serve a run. Ctrl-C ends the server, without a traceback."""
+def serving(
+    run: Path, *options: str, setup: str = "pass", ends_by: signal.Signals = signal.SIGINT
+) -> Iterator[RunningServer]:
+    """Serve a run, after some lines of Python. A signal ends the server, without a traceback."""
     process = subprocess.Popen(
         [
             sys.executable,
-            "-m",
-            "reconet",
+            "-c",
+            f"import sys; from reconet.cli import main; {setup}\nsys.exit(main(sys.argv[1:]))",
             "serve",
             str(run),
             "--port=0",
@@ -49,9 +51,9 @@ def serving(run: Path, *options: str) -> Iterator[RunningServer]:
         match = re.search(r"serving on (http://127\.0\.0\.1:\d+)", line)
         assert match, line + process.stderr.read()
         yield RunningServer(match[1], process)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(ends_by)
         _, rest = process.communicate(timeout=60)
-        assert process.returncode in (0, 130), rest
+        assert process.returncode in (0, 130, -ends_by), rest
         assert "Traceback" not in rest, rest
     finally:
         process.kill()

@@ -1,10 +1,13 @@
 """A real server under more than it can do: right answers or honest refusals, bounded memory."""
 
 import base64
+import signal
 import socket
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -14,7 +17,7 @@ import pytest
 from reconet.inference.predictor import Predictor
 from tests.serve.conftest import WAITING
 from tests.serve.helpers import PNG, decode, encode, image
-from tests.serve.launch import RunningServer
+from tests.serve.launch import RunningServer, serving
 
 SIZES = ((48, 80), (64, 64), (90, 40), (300, 500))
 
@@ -74,3 +77,50 @@ def test_who_leaves_early_costs_no_place(server: RunningServer) -> None:
             lost.sendall(head + b"Content-Length: 100000\r\n\r\nabc")
     assert post(server.url, encode(image())).status_code == 200
     assert httpx.get(f"{server.url}/health").json()["waiting"] == 0
+
+
+def test_a_server_that_is_ended_finishes_requests_or_answers_503(run: Path) -> None:
+    slow = (
+        "import time, reconet.serve.server as server; server.STOP_SECONDS = 1\n"
+        "from reconet.inference import Predictor; best = Predictor.best\n"
+        "Predictor.best = lambda *given: time.sleep(0.4) or best(*given)"
+    )
+    asked = 8
+    with ThreadPoolExecutor(asked) as many:
+        with serving(run, setup=slow, ends_by=signal.SIGTERM) as ended:
+            body = encode(image())
+            answers = [many.submit(post, ended.url, body) for _ in range(asked)]
+            while httpx.get(f"{ended.url}/health").json()["waiting"] < asked:
+                assert not any(answer.done() for answer in answers)
+        statuses = Counter(answer.result().status_code for answer in answers)
+    assert statuses.keys() == {200, 503}, statuses
+    assert all(answer.result().json() for answer in answers)
+
+
+@pytest.fixture(scope="module")
+def hasty(run: Path) -> Iterator[RunningServer]:
+    """Start a server that takes few connections and waits for a second only."""
+    setup = (
+        "from reconet.serve import security, server\n"
+        "server.MOST_CONNECTIONS, server.HEADER_SECONDS, security.ANSWER_SECONDS = 9, 1, 1"
+    )
+    with serving(run, setup=setup) as one:
+        yield one
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /health HTTP/1.1\r\nHost: 127"])
+def test_connections_that_send_no_request_are_closed(hasty: RunningServer, sent: bytes) -> None:
+    idle = [socket.create_connection(("127.0.0.1", hasty.port), timeout=30) for _ in range(9)]
+    for connection in idle:
+        connection.sendall(sent)
+    for connection in idle:
+        with connection, suppress(ConnectionResetError):
+            assert connection.recv(99) == b""
+    assert httpx.get(f"{hasty.url}/health").status_code == 200
+
+
+def test_a_connection_that_reads_no_answer_is_closed(hasty: RunningServer) -> None:
+    asked = b"GET /view.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    deaf = socket.create_connection(("127.0.0.1", hasty.port), timeout=30)
+    with deaf, pytest.raises(ConnectionError):
+        deaf.sendall(asked * 300_000)  # more than the buffers of the system hold

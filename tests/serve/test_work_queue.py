@@ -40,7 +40,6 @@ def test_who_finds_no_place_is_turned_away_at_once_and_places_come_back() -> Non
         assert done == [0, 1, 2]  # first come, first served
         assert queue.taken == 0
         assert await ask(5) == 5
-        queue.close()
 
     asyncio.run(story())
 
@@ -52,6 +51,5 @@ def test_work_for_somebody_who_has_gone_is_not_done() -> None:
             async with queue.place():
                 await queue.run(lambda: pytest.fail("done all the same"), gone)
         assert queue.taken == 0
-        queue.close()
 
     asyncio.run(story())
