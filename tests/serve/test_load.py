@@ -124,3 +124,14 @@ def test_a_connection_that_reads_no_answer_is_closed(hasty: RunningServer) -> No
     deaf = socket.create_connection(("127.0.0.1", hasty.port), timeout=30)
     with deaf, pytest.raises(ConnectionError):
         deaf.sendall(asked * 300_000)  # more than the buffers of the system hold
+
+
+def test_images_of_many_sizes_leave_no_holes_in_memory(hasty: RunningServer) -> None:
+    sides = np.random.default_rng(0).integers(32, 1200, (25, 2))
+    process = psutil.Process(hasty.process.pid)
+    assert post(hasty.url, encode(image())).status_code == 200  # it makes buffers that stay
+    before = process.memory_info().rss
+    for height, width in sides:
+        body = encode(np.zeros((height, width, 3), np.uint8))
+        assert post(hasty.url, body).status_code == 200
+    assert process.memory_info().rss - before < 50 * 2**20
