@@ -31,7 +31,6 @@ from reconet.serve.routes import (
 )
 from reconet.serve.security import SecurityMiddleware
 from reconet.serve.service import Service
-from reconet.serve.work_queue import ClientGoneError, QueueFullError
 
 FORM_BYTES = 2**16  # that a form may have around its file
 MEDIA_TYPES = {
@@ -87,13 +86,7 @@ def create_app(
 def _add_errors(app: FastAPI) -> None:
     """Answer every error with JSON of one line."""
 
-    @app.exception_handler(QueueFullError)
-    async def queue_full(_request: Request, _error: QueueFullError) -> JSONResponse:
-        detail = "the queue is full; try again in a moment."
-        return JSONResponse({"detail": detail}, 503, {"Retry-After": "2"})
-
     @app.exception_handler(ClientDisconnect)
-    @app.exception_handler(ClientGoneError)
     async def client_gone(_request: Request, _error: Exception) -> Response:
         return Response(status_code=499)  # nobody reads it
 

@@ -10,15 +10,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
 T = TypeVar("T")
-
-
-class QueueFullError(Exception):
-    """Every place in the queue is taken."""
-
-
-class ClientGoneError(Exception):
-    """The client does not wait for the answer any more."""
 
 
 class WorkQueue:
@@ -31,9 +26,11 @@ class WorkQueue:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Hold a place in the queue, or raise QueueFullError at once."""
+        """Hold a place in the queue, or answer 503 at once."""
         if self.taken >= self.places:
-            raise QueueFullError
+            raise HTTPException(
+                503, "the queue is full; try again in a moment.", {"Retry-After": "2"}
+            )
         self.taken += 1
         try:
             yield
@@ -44,5 +41,5 @@ class WorkQueue:
         """Wait for one's turn, then work in a thread. The caller must hold a place."""
         async with self._worker_free:
             if await is_gone():
-                raise ClientGoneError
+                raise ClientDisconnect
             return await asyncio.to_thread(work)

@@ -25,15 +25,13 @@ class RunningServer(NamedTuple):
 
 
 @contextmanager
-def serving(
-    run: Path, *options: str, setup: str = "pass", ends_by: signal.Signals = signal.SIGINT
-) -> Iterator[RunningServer]:
-    """Serve a run, after some lines of Python. A signal ends the server, without a traceback."""
+def serving(run: Path, *options: str, setup: str = "") -> Iterator[RunningServer]:
+    """Serve a run, after some lines of Python. Ctrl-C ends the server, without a traceback."""
     process = subprocess.Popen(
         [
             sys.executable,
             "-c",
-            f"import sys; from reconet.cli import main; {setup}\nsys.exit(main(sys.argv[1:]))",
+            f"{setup}\nimport sys; from reconet.cli import main; sys.exit(main(sys.argv[1:]))",
             "serve",
             str(run),
             "--port=0",
@@ -51,9 +49,9 @@ def serving(
         match = re.search(r"serving on (http://127\.0\.0\.1:\d+)", line)
         assert match, line + process.stderr.read()
         yield RunningServer(match[1], process)
-        process.send_signal(ends_by)
+        process.send_signal(signal.SIGINT)
         _, rest = process.communicate(timeout=60)
-        assert process.returncode in (0, 130, -ends_by), rest
+        assert process.returncode in (0, 130, -signal.SIGTERM), rest
         assert "Traceback" not in rest, rest
     finally:
         process.kill()

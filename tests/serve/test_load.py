@@ -79,21 +79,28 @@ def test_who_leaves_early_costs_no_place(server: RunningServer) -> None:
     assert httpx.get(f"{server.url}/health").json()["waiting"] == 0
 
 
-def test_a_server_that_is_ended_finishes_requests_or_answers_503(run: Path) -> None:
-    slow = (
-        "import time, reconet.serve.server as server; server.STOP_SECONDS = 1\n"
-        "from reconet.inference import Predictor; best = Predictor.best\n"
-        "Predictor.best = lambda *given: time.sleep(0.4) or best(*given)"
-    )
-    asked = 8
-    with ThreadPoolExecutor(asked) as many:
-        with serving(run, setup=slow, ends_by=signal.SIGTERM) as ended:
-            body = encode(image())
-            answers = [many.submit(post, ended.url, body) for _ in range(asked)]
-            while httpx.get(f"{ended.url}/health").json()["waiting"] < asked:
-                assert not any(answer.done() for answer in answers)
+def test_a_server_that_is_ended_finishes_requests_or_answers_503(run: Path, tmp_path: Path) -> None:
+    asked, go = 8, tmp_path / "go"
+    slow = f"""
+import pathlib, time
+from reconet.inference import Predictor
+best, begun = Predictor.best, []
+def slow(*given):
+    begun.append(1)
+    while len(begun) > 1 or not pathlib.Path({str(go)!r}).exists():
+        time.sleep(0.02)
+    return best(*given)
+Predictor.best = slow
+"""
+    with ThreadPoolExecutor(asked) as many, serving(run, setup=slow) as ended:
+        body = encode(image())
+        answers = [many.submit(post, ended.url, body) for _ in range(asked)]
+        while httpx.get(f"{ended.url}/health").json()["waiting"] < asked:
+            assert not any(answer.done() for answer in answers)
+        ended.process.send_signal(signal.SIGTERM)
+        go.touch()  # now one request can be finished, and the next one cannot
         statuses = Counter(answer.result().status_code for answer in answers)
-    assert statuses.keys() == {200, 503}, statuses
+    assert statuses == {200: 1, 503: asked - 1}
     assert all(answer.result().json() for answer in answers)
 
 
