@@ -1,13 +1,12 @@
 """The training loop, as a generator: it updates the weights, and the caller does the rest."""
 
 import contextlib
-import inspect
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -139,15 +138,13 @@ def seed_step(seed: int, step: int, rank: int) -> None:
 def _distribute(model: Segmenter, processes: Processes) -> nn.Module:
     if processes.size == 1:
         return model
-    # Batch norm is synchronised, so buffers agree without being sent. torch 2.13 renamed the
-    # setting.
-    devices = [processes.device] if processes.device.type == "cuda" else None
-    known = inspect.signature(DistributedDataParallel).parameters
-    buffers = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
-    own: Any = {buffers: False}
-    # Few contexts read all maps, so layers beside the way to the last may get no gradient.
-    unused = model.backbone.has_side_layers and not model.frozen
-    return DistributedDataParallel(model, device_ids=devices, find_unused_parameters=unused, **own)
+    return DistributedDataParallel(
+        model,
+        device_ids=[processes.device] if processes.device.type == "cuda" else None,
+        # Few contexts read all maps, so layers beside the way to the last may get no gradient.
+        find_unused_parameters=model.backbone.has_side_layers and not model.frozen,
+        forward_sync_buffers=False,  # batch norm is synchronised, so buffers agree
+    )
 
 
 def _labels(batch: AnyBatch, recipe: Recipe, device: torch.device) -> Tensor:

@@ -5,6 +5,7 @@ Only tensors are read: safetensors, or torch files in `weights_only` mode. No co
 
 import pickle
 import re
+import warnings
 from pathlib import Path
 
 import torch
@@ -38,7 +39,8 @@ def read_content(path: Path) -> object:
         if path.suffix == ".safetensors":
             check_sum(path)
             return load_file(path)
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings(action="ignore"):  # about tensors that are refused here
+            return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         wanted = re.search(r"GLOBAL ([\w.]+)", str(error))
         what = f" ({wanted[1]})" if wanted else ""

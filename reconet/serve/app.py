@@ -1,7 +1,6 @@
 """The web application: page, routes, security and error messages."""
 
-from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection
 from importlib.resources import files
 from pathlib import PurePath
 from typing import Annotated
@@ -32,7 +31,6 @@ from reconet.serve.routes import (
 )
 from reconet.serve.security import SecurityMiddleware
 from reconet.serve.service import Service
-from reconet.serve.work_queue import ClientGoneError, QueueFullError
 
 FORM_BYTES = 2**16  # that a form may have around its file
 MEDIA_TYPES = {
@@ -58,11 +56,6 @@ def create_app(
     limits = limits or Limits()
     service = Service(predictor, limits)
 
-    @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        yield
-        service.queue.close()
-
     # FastAPI's /docs load scripts from elsewhere, and no request must leave this machine.
     app = FastAPI(
         title="reconet",
@@ -70,7 +63,6 @@ def create_app(
         description="Semantic segmentation by one trained network.",
         docs_url=None,
         redoc_url=None,
-        lifespan=lifespan,
         dependencies=[Depends(refuse_unknown_parameters)],
     )
     app.add_middleware(
@@ -94,13 +86,7 @@ def create_app(
 def _add_errors(app: FastAPI) -> None:
     """Answer every error with JSON of one line."""
 
-    @app.exception_handler(QueueFullError)
-    async def queue_full(_request: Request, _error: QueueFullError) -> JSONResponse:
-        detail = "the queue is full; try again in a moment."
-        return JSONResponse({"detail": detail}, 503, {"Retry-After": "2"})
-
     @app.exception_handler(ClientDisconnect)
-    @app.exception_handler(ClientGoneError)
     async def client_gone(_request: Request, _error: Exception) -> Response:
         return Response(status_code=499)  # nobody reads it
 

@@ -203,7 +203,7 @@ def add_no_ranks(app: FastAPI) -> None:
         )
 
 
-def refuse_unknown_parameters(request: Request) -> None:
+async def refuse_unknown_parameters(request: Request) -> None:
     """Refuse a misspelt query parameter, which would otherwise be ignored."""
     route = request.scope["route"]
     known = [one.alias for one in route.dependant.query_params]

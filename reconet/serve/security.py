@@ -3,7 +3,9 @@
 - A page on another site can make a visitor's browser send requests to 127.0.0.1, by giving its own
   name this address (DNS rebinding) or by plain cross-site forms. So requests must name this machine
   as their host, and those with an origin must come from this page.
-- Bodies are counted as they arrive, whatever Content-Length says, and must arrive in time.
+- Bodies are counted as they arrive, whatever Content-Length says, and must arrive in time. So must
+  headers, and answers must be read in time.
+- Requests that the server cannot finish before it stops are told so.
 - Response headers forbid browsers to load anything from elsewhere.
 """
 
@@ -15,6 +17,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -29,6 +32,7 @@ HEADERS = {
 }
 DRAIN_BYTES = 2**26  # read and discarded of a refused body, so that its sender reads the refusal
 DRAIN_SECONDS = 5.0
+ANSWER_SECONDS = 60.0  # in which an answer must have been read
 
 
 class SecurityMiddleware:
@@ -58,7 +62,12 @@ class SecurityMiddleware:
                 await body.drain()
             await refusal(scope, receive, send)
             return
-        await self.app(scope, body.receive, after_body(send, body) if has_body(headers) else send)
+        try:
+            await self.app(
+                scope, body.receive, after_body(send, body) if has_body(headers) else send
+            )
+        except asyncio.CancelledError:  # the server stops, and has waited for this request
+            await refuse(503, "the server stops; try again later.")(scope, receive, send)
 
     def _refusal(self, headers: Headers) -> JSONResponse | None:
         host = headers.get("host", "")
@@ -71,6 +80,35 @@ class SecurityMiddleware:
         if length.isdecimal() and (len(length) > 18 or int(length) > self.max_body):
             return refuse(413, too_large(self.max_body))
         return None
+
+
+class TimedConnection(H11Protocol):
+    """A connection that ends if no request arrives in time, or if nobody reads the answer.
+
+    uvicorn itself waits for both for ever, and counts such a connection among the most it takes.
+    """
+
+    timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._allow(self.timeout_keep_alive)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        unread = self.transport.get_write_buffer_size() > 0
+        self._allow(ANSWER_SECONDS if unread else self.timeout_keep_alive)
+
+    def _allow(self, seconds: float) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+        self.timer = self.loop.call_later(seconds, self._end)
+
+    def _end(self) -> None:
+        """Close the connection, unless a request has arrived and is in work."""
+        in_work = self.cycle is not None and not self.cycle.response_complete
+        if not in_work or self.flow.write_paused:
+            self.transport.abort()
 
 
 class LimitedBody:

@@ -13,12 +13,15 @@ from reconet.inference import Predictor, find_network
 from reconet.inference.fast import is_export
 from reconet.models.trained import load_trained
 from reconet.serve.limits import LOOPBACK, Limits
+from reconet.system.allocator import keep_freed_memory
 from reconet.system.progress import SILENT, Progress
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
 MOST_CONNECTIONS = 256  # beyond that, uvicorn itself answers 503
+HEADER_SECONDS = 10  # in which a connection must send the headers of a request
+STOP_SECONDS = 5  # for the requests in work; those that need longer get 503
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,20 +37,25 @@ class Server:
         return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
     def run(self, *, open_browser: bool = False) -> None:
-        """Answer requests until Ctrl-C."""
+        """Answer requests until Ctrl-C or SIGTERM."""
         import uvicorn
+
+        from reconet.serve.security import TimedConnection
 
         print(f"serving on {self.url} (Ctrl-C ends it)", file=sys.stderr, flush=True)
         if open_browser:
             threading.Timer(0.5, webbrowser.open, [self.url]).start()
         config = uvicorn.Config(
             self.app,
+            http=TimedConnection,
             log_level="warning",
             access_log=False,
             limit_concurrency=MOST_CONNECTIONS,
-            timeout_graceful_shutdown=5,
+            timeout_keep_alive=HEADER_SECONDS,
+            timeout_graceful_shutdown=STOP_SECONDS,
             server_header=False,
         )
+        keep_freed_memory(False)  # images of many sizes leave holes that none fits
         with self.listener:
             uvicorn.Server(config).run(sockets=[self.listener])
 

@@ -7,35 +7,30 @@ another thread.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TypeVar
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 T = TypeVar("T")
 
 
-class QueueFullError(Exception):
-    """Every place in the queue is taken."""
-
-
-class ClientGoneError(Exception):
-    """The client does not wait for the answer any more."""
-
-
 class WorkQueue:
-    """A queue in front of one worker thread."""
+    """A queue in front of work that is done in a thread, one piece at a time."""
 
     def __init__(self, *, waiting: int) -> None:
         self.places = waiting + 1
         self.taken = 0
         self._worker_free = asyncio.Lock()  # first come, first served
-        self._threads = ThreadPoolExecutor(1, thread_name_prefix="segment")
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Hold a place in the queue, or raise QueueFullError at once."""
+        """Hold a place in the queue, or answer 503 at once."""
         if self.taken >= self.places:
-            raise QueueFullError
+            raise HTTPException(
+                503, "the queue is full; try again in a moment.", {"Retry-After": "2"}
+            )
         self.taken += 1
         try:
             yield
@@ -43,13 +38,8 @@ class WorkQueue:
             self.taken -= 1
 
     async def run(self, work: Callable[[], T], is_gone: Callable[[], Awaitable[bool]]) -> T:
-        """Wait for the worker thread, then work in it. The caller must hold a place."""
+        """Wait for one's turn, then work in a thread. The caller must hold a place."""
         async with self._worker_free:
             if await is_gone():
-                raise ClientGoneError
-            loop = asyncio.get_running_loop()
-            # If the server stops meanwhile, the lock is released only when the thread is free.
-            return await asyncio.shield(loop.run_in_executor(self._threads, work))
-
-    def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+                raise ClientDisconnect
+            return await asyncio.to_thread(work)

@@ -1,10 +1,13 @@
 """A real server under more than it can do: right answers or honest refusals, bounded memory."""
 
 import base64
+import signal
 import socket
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -14,7 +17,7 @@ import pytest
 from reconet.inference.predictor import Predictor
 from tests.serve.conftest import WAITING
 from tests.serve.helpers import PNG, decode, encode, image
-from tests.serve.launch import RunningServer
+from tests.serve.launch import RunningServer, serving
 
 SIZES = ((48, 80), (64, 64), (90, 40), (300, 500))
 
@@ -74,3 +77,68 @@ def test_who_leaves_early_costs_no_place(server: RunningServer) -> None:
             lost.sendall(head + b"Content-Length: 100000\r\n\r\nabc")
     assert post(server.url, encode(image())).status_code == 200
     assert httpx.get(f"{server.url}/health").json()["waiting"] == 0
+
+
+def test_a_server_that_is_ended_finishes_requests_or_answers_503(run: Path, tmp_path: Path) -> None:
+    asked, go = 8, tmp_path / "go"
+    slow = f"""
+import pathlib, time
+from reconet.inference import Predictor
+best, begun = Predictor.best, []
+def slow(*given):
+    begun.append(1)
+    while len(begun) > 1 or not pathlib.Path({str(go)!r}).exists():
+        time.sleep(0.02)
+    return best(*given)
+Predictor.best = slow
+"""
+    with ThreadPoolExecutor(asked) as many, serving(run, setup=slow) as ended:
+        body = encode(image())
+        answers = [many.submit(post, ended.url, body) for _ in range(asked)]
+        while httpx.get(f"{ended.url}/health").json()["waiting"] < asked:
+            assert not any(answer.done() for answer in answers)
+        ended.process.send_signal(signal.SIGTERM)
+        go.touch()  # now one request can be finished, and the next one cannot
+        statuses = Counter(answer.result().status_code for answer in answers)
+    assert statuses == {200: 1, 503: asked - 1}
+    assert all(answer.result().json() for answer in answers)
+
+
+@pytest.fixture(scope="module")
+def hasty(run: Path) -> Iterator[RunningServer]:
+    """Start a server that takes few connections and waits for a second only."""
+    setup = (
+        "from reconet.serve import security, server\n"
+        "server.MOST_CONNECTIONS, server.HEADER_SECONDS, security.ANSWER_SECONDS = 9, 1, 1"
+    )
+    with serving(run, setup=setup) as one:
+        yield one
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /health HTTP/1.1\r\nHost: 127"])
+def test_connections_that_send_no_request_are_closed(hasty: RunningServer, sent: bytes) -> None:
+    idle = [socket.create_connection(("127.0.0.1", hasty.port), timeout=30) for _ in range(9)]
+    for connection in idle:
+        connection.sendall(sent)
+    for connection in idle:
+        with connection, suppress(ConnectionResetError):
+            assert connection.recv(99) == b""
+    assert httpx.get(f"{hasty.url}/health").status_code == 200
+
+
+def test_a_connection_that_reads_no_answer_is_closed(hasty: RunningServer) -> None:
+    asked = b"GET /view.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    deaf = socket.create_connection(("127.0.0.1", hasty.port), timeout=30)
+    with deaf, pytest.raises(ConnectionError):
+        deaf.sendall(asked * 300_000)  # more than the buffers of the system hold
+
+
+def test_images_of_many_sizes_leave_no_holes_in_memory(hasty: RunningServer) -> None:
+    sides = np.random.default_rng(0).integers(32, 1200, (25, 2))
+    process = psutil.Process(hasty.process.pid)
+    assert post(hasty.url, encode(image())).status_code == 200  # it makes buffers that stay
+    before = process.memory_info().rss
+    for height, width in sides:
+        body = encode(np.zeros((height, width, 3), np.uint8))
+        assert post(hasty.url, body).status_code == 200
+    assert process.memory_info().rss - before < 50 * 2**20
