@@ -14,7 +14,7 @@ were.
 Dimensions: b batch, c channels of X, h rows, w columns, r rank, k classes, i, j places of logits.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -42,7 +42,7 @@ class Decomposition:
     rest_bchw: Tensor  # the pre-activation of the fusing convolution without any rank
     fuse_cc: Tensor  # W_t: its weights for the result of the core
     norm: nn.Module
-    classify: nn.Module
+    classify: Callable[[Tensor], Tensor]  # of the map: classifier, and decoder if there is one
 
     @property
     def rank(self) -> int:
@@ -96,8 +96,7 @@ class Decomposition:
     @torch.no_grad()
     def finish(self, fused_bchw: Tensor) -> Tensor:
         """Compute logits_bkij from the pre-activation of the fusing convolution."""
-        logits_bkij: Tensor = self.classify(torch.relu(self.norm(fused_bchw)))
-        return logits_bkij
+        return self.classify(torch.relu(self.norm(fused_bchw)))
 
     def leave_one_out(self) -> Iterator[Tensor]:
         """Yield logits_bkij with all ranks, then without each of them in turn."""
@@ -126,7 +125,8 @@ def decompose(model: Segmenter, image_bchw: Tensor) -> Decomposition:
     The image is uint8, or float from 0 to 1, as the network takes it.
     """
     head = _low_rank_head(model)
-    x_bchw = head.reduce(model.trunk(image_bchw).c4)
+    features = model.trunk(image_bchw)
+    x_bchw = head.reduce(features.c4)
     conv, norm = head.fuse[0], head.fuse[1]
     assert isinstance(conv, nn.Conv2d)
     channels = x_bchw.shape[1]
@@ -143,7 +143,7 @@ def decompose(model: Segmenter, image_bchw: Tensor) -> Decomposition:
         rest_bchw=rest_bchw,
         fuse_cc=weight_t[:, :, 0, 0],
         norm=norm,
-        classify=model.classify,
+        classify=lambda map_bdij: model.classify_map(map_bdij, features),
     )
 
 

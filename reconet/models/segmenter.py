@@ -22,7 +22,7 @@ from reconet.models.backbone.base import MEAN, STD
 from reconet.models.context import CONTEXTS
 from reconet.models.context.base import ContextModule
 from reconet.models.decoder import READS, LightDecoder
-from reconet.models.features import Context, Features, Logits
+from reconet.models.features import Features, Logits
 from reconet.models.head import AuxiliaryHead, classifier
 from reconet.models.layers import resize
 from reconet.models.weights import find_weights, load_backbone
@@ -86,7 +86,7 @@ class Segmenter(nn.Module):
             features = self.trunk(inputs)
         assert size is not None
         context = self.context(features)
-        main_bkhw = resize(self._logits(context, features), size)
+        main_bkhw = resize(self.classify_map(context.map_bdhw, features), size)
         if not self.training:
             return Logits(main_bkhw, None, {})
         aux_bkhw = None if self.aux is None else resize(self.aux(features.c3), size)
@@ -98,13 +98,14 @@ class Segmenter(nn.Module):
 
     def coarse_from(self, features: Features) -> Tensor:
         """Return the main logits of features that `trunk` computed."""
-        return self._logits(self.context(features), features)
+        return self.classify_map(self.context(features).map_bdhw, features)
 
-    def _logits(self, context: Context, features: Features) -> Tensor:
-        coarse_bkij: Tensor = self.classify(context.map_bdhw)
+    def classify_map(self, map_bdij: Tensor, features: Features) -> Tensor:
+        """Return the main logits of a context's map, corrected by the decoder if there is one."""
+        coarse_bkij: Tensor = self.classify(map_bdij)
         if self.decoder is None:
             return coarse_bkij
-        logits_bkhw: Tensor = self.decoder(coarse_bkij, context.map_bdhw, features)
+        logits_bkhw: Tensor = self.decoder(coarse_bkij, map_bdij, features)
         return logits_bkhw
 
     def trunk(self, image_bchw: Tensor, *, stages: int = 4) -> Features:

@@ -27,6 +27,8 @@ def lively(context: str = "reconet", **options: Any) -> Segmenter:
             elif name in {"rank_logits_r", "weight_r"}:
                 value.copy_(torch.linspace(-1, 1.2, RANK))
         model.classify.weight.normal_()
+        if model.decoder is not None:
+            model.decoder.correct.weight.normal_()
         model.train()(torch.rand(2, 3, 64, 96))
     return model.eval()
 
@@ -41,10 +43,11 @@ class Pass(NamedTuple):
     parts: Decomposition
 
 
-@pytest.fixture(scope="module", params=CONTEXTS)
+@pytest.fixture(scope="module", params=[*CONTEXTS, "reconet_plus, decoder"])
 def decomposed(request: pytest.FixtureRequest) -> Pass:
     torch.manual_seed(0)
-    model, image = lively(request.param), random_image()
+    context, _, decoder = request.param.partition(", ")
+    model, image = lively(context, decoder="light" if decoder else "none"), random_image()
     return Pass(model, image, decompose(model, image))
 
 
