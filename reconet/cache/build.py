@@ -24,7 +24,7 @@ from reconet.models.segmenter import Segmenter
 from reconet.system.distributed import Processes
 from reconet.system.precision import Precision, autocast, cast_layers
 from reconet.system.progress import SILENT, Progress
-from reconet.system.timing import readable_seconds
+from reconet.system.readable import readable_seconds
 
 SAMPLE_IMAGES, SAMPLE_POSITIONS = 512, 64  # that a projection is fitted to
 SAMPLE = 3  # what the stream of random numbers is for

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from reconet.system.readable import printable
-from reconet.system.timing import readable_seconds
+from reconet.system.readable import printable, readable_seconds
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

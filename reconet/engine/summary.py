@@ -8,7 +8,7 @@ from reconet.data.dataset import Dataset
 from reconet.models.segmenter import Segmenter
 from reconet.recipes.schema import Recipe
 from reconet.system.progress import Progress
-from reconet.system.timing import readable_seconds
+from reconet.system.readable import readable_seconds
 
 TIMED_STEPS = 5  # enough for a guess; the first step is slow and does not count
 TIMED_SECONDS = 20.0  # but nobody waits longer for it, if a step takes long

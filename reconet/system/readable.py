@@ -31,3 +31,10 @@ def counted(count: int, one: str, many: str = "") -> str:
     if not many:
         many = f"{one[:-1]}ies" if one.endswith("y") else one + ("es" if one.endswith("s") else "s")
     return f"{count:,} {many}"
+
+
+def readable_seconds(seconds: float) -> str:
+    """Format a time for people: 18 s, 12 min, 2.1 h."""
+    if seconds < 119.5:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 119.5 * 60 else f"{seconds / 3600:.1f} h"

@@ -38,13 +38,6 @@ def _wait_for_gpu() -> None:
         torch.mps.synchronize()
 
 
-def readable_seconds(seconds: float) -> str:
-    """Format a time for people: 18 s, 12 min, 2.1 h."""
-    if seconds < 119.5:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 119.5 * 60 else f"{seconds / 3600:.1f} h"
-
-
 def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> list[float]:
     """Divide two lists of times, round by round."""
     return [a / b for a, b in zip(numerators, denominators, strict=True)]

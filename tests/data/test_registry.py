@@ -102,7 +102,8 @@ def test_a_new_dataset_has_its_scores_and_its_submission(tmp_path: Path) -> None
     assert scores["half"] == scores["miou"] / 2
     assert scores["miou_crop"] == pytest.approx(4 / 5)
     assert list(score_labels()) == [
-        *("miou", "miou_60", "miou_59", "miou_59_of_60", "challenge", "half", "miou_crop"),
+        *("miou", "boundary_iou", "miou_60", "miou_59", "miou_59_of_60", "challenge"),
+        *("half", "miou_crop"),
         *("pixel_accuracy", "mean_accuracy", "frequency_weighted_iou"),
     ]
     submission = open_submission("fields", "test", tmp_path / "out")

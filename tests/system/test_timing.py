@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from reconet.system.timing import ratios, readable_seconds, time_in_turns
+from reconet.system.readable import readable_seconds
+from reconet.system.timing import ratios, time_in_turns
 
 
 def test_calls_take_turns_and_the_first_round_is_not_counted(
