@@ -17,8 +17,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reconet.data.formats.labelled import LabelledImage
-from reconet.data.formats.splits import SPLITS, split_of_folder
-from reconet.data.formats.tree import IMAGE_FOLDERS, MASK_FOLDERS, Tree
+from reconet.data.formats.tree import (
+    IMAGE_FOLDERS,
+    MASK_FOLDERS,
+    SPLITS,
+    Tree,
+    split_of_folder,
+)
 from reconet.data.layout import IMAGES, has_suffix
 
 MASKS_ADD = re.compile(r"(.+?)[_-]?(annot|annotations|labels?|masks?|gt)", re.I)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reconet.data.formats import read_folder
 from reconet.data.formats.draw import draw
-from reconet.data.formats.recognise import read_folder
 from reconet.errors import ReconetError
 from tests.data.formats.exports import EXPORTS, Scene, save_image
 

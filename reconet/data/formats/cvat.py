@@ -2,15 +2,19 @@
 
 A shape with a higher z_order is on top; of equal ones the later. Polylines, points, cuboids and
 tags are left out. Pixels in no shape are background. The file is read without entities and
-document types, so that a small file cannot unpack to gigabytes.
+document types, so that a small file cannot unpack to gigabytes. Predictions are written as a mask
+for each class, which CVAT's brush corrects.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from xml.parsers import expat
+from xml.sax.saxutils import escape, quoteattr
+
+import cv2
+import numpy as np
 
 from reconet.data.formats.draw import (
-    Drawing,
     Part,
     Polygons,
     Region,
@@ -21,17 +25,18 @@ from reconet.data.formats.draw import (
 )
 from reconet.data.formats.labelled import (
     Format,
-    LabelledImage,
-    LeftOut,
     OwnData,
+    PredictedImage,
+    Reading,
+    TextFile,
+    WrittenClass,
     check_name,
-    check_parts,
     check_ring,
     check_size,
-    drawn_data,
+    regions_of,
 )
-from reconet.data.formats.splits import SPLITS, split_of_file, split_of_folder
-from reconet.data.formats.tree import Tree, read_bytes
+from reconet.data.formats.regions import drawn_data
+from reconet.data.formats.tree import SPLITS, Tree, read_bytes, split_of_file, split_of_folder
 from reconet.errors import DataError
 from reconet.system.progress import SILENT, Progress
 
@@ -41,7 +46,7 @@ DEEPEST = 64
 HEAD = 2**16
 
 
-class CvatFile:
+class _File:
     """What the elements of one file say, collected while it is parsed."""
 
     def __init__(self, path: Path) -> None:
@@ -108,29 +113,43 @@ def recognise(tree: Tree) -> str | None:
 
 def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
     """Read the shapes of all images."""
-    left_out, images, declared = LeftOut(), [], []
-    files = _files(tree)
+    files, found = _files(tree), Reading(tree)
     for path in files:
-        content = parse(tree.folder / path)
-        declared += content.names
+        content = _parse(tree.folder / path)
+        found.declared += content.names
         for reason, where in content.left_out:
-            left_out.add(reason, where)
+            found.leave_out(reason, where)
         for attributes, parts in content.images:
             name = attributes.get("name", "")
             subset = SPLITS.get(attributes.get("subset", "").lower(), "")
             image = tree.find_image(name, path.parent, subset or split_of_file(path))
             if image is None:
-                left_out.add(f"images of {path} that are not there", name)
+                found.leave_out(f"images of {path} that are not there", name)
                 continue
+            height, width = (_number(attributes.get(key)) for key in ("height", "width"))
+            size = check_size(height, width, f"{tree.folder / path}, image {image}")
             ordered = [part for _, part in sorted(parts, key=lambda item: item[0])]
-            images.append(_labelled(tree, path, image, attributes, ordered))
-    source = " and ".join(str(tree.folder / path) for path in files)
-    return drawn_data(tree, images, declared, left_out.notes(), source)
+            split = subset or split_of_folder(image) or split_of_file(path)
+            found.add(image, path, size, ordered, split)
+    return drawn_data(found, files)
 
 
-def parse(path: Path) -> CvatFile:
+def _files(tree: Tree) -> list[Path]:
+    """List the files that begin as those of CVAT do."""
+    found = []
+    for path in tree.with_suffix(".xml"):
+        try:
+            head = read_bytes(tree.folder / path)[:HEAD]
+        except DataError:
+            continue
+        if b"<annotations" in head:
+            found.append(path)
+    return found
+
+
+def _parse(path: Path) -> _File:
     """Parse a file of CVAT. Document types and entities are refused."""
-    content = CvatFile(path)
+    content = _File(path)
     parser = expat.ParserCreate()
     parser.StartDoctypeDeclHandler = lambda *about: _refuse(path)
     parser.EntityDeclHandler = lambda *about: _refuse(path)
@@ -148,31 +167,6 @@ def parse(path: Path) -> CvatFile:
 
 def _refuse(path: Path) -> None:
     raise DataError(f"{path} has a document type or entities, which are not read.")
-
-
-def _files(tree: Tree) -> list[Path]:
-    """List the files that begin as those of CVAT do."""
-    found = []
-    for path in tree.with_suffix(".xml"):
-        try:
-            head = read_bytes(tree.folder / path)[:HEAD]
-        except DataError:
-            continue
-        if b"<annotations" in head:
-            found.append(path)
-    return found
-
-
-def _labelled(
-    tree: Tree, path: Path, image: Path, attributes: Mapping[str, str], parts: list[Part]
-) -> LabelledImage:
-    where = f"{tree.folder / path}, image {image}"
-    size = _number(attributes.get("height")), _number(attributes.get("width"))
-    height, width = check_size(*size, where)
-    drawing = Drawing(str(tree.folder / path), height, width, check_parts(parts, where), {}, 0)
-    subset = SPLITS.get(attributes.get("subset", "").lower(), "")
-    split = subset or split_of_folder(image) or split_of_file(path)
-    return LabelledImage(image, drawing, split)
 
 
 def _number(text: str | None) -> int | str | None:
@@ -202,9 +196,37 @@ def _region(tag: str, values: Mapping[str, str], where: str) -> Region:
     return turned(region, degrees, x, y) if degrees else region
 
 
-CVAT_XML = Format(
-    title="CVAT for images 1.1 (annotations.xml)",
-    recognise=recognise,
-    read=read,
-    overlaps="higher z_order on top, then later",
-)
+def encode(
+    images: Iterable[PredictedImage], classes: Sequence[WrittenClass], folder: Path
+) -> Iterator[TextFile]:
+    """Write one file for all images."""
+    labels = [
+        f"<label><name>{escape(one.name)}</name><color>{one.colour}</color>"
+        "<type>any</type><attributes></attributes></label>"
+        for one in classes
+    ]
+    lines = [
+        '<?xml version="1.0" encoding="utf-8"?>',
+        "<annotations><version>1.1</version>",
+        f"<meta><task><labels>{''.join(labels)}</labels></task></meta>",
+    ]
+    for number, image in enumerate(images):
+        label_hw = image.labels()
+        height, width = label_hw.shape
+        name = quoteattr(image.name)
+        lines.append(f'<image id="{number}" name={name} width="{width}" height="{height}">')
+        for one, inside_hw in regions_of(label_hw, classes):
+            left, top, wide, tall = cv2.boundingRect(inside_hw.astype(np.uint8))
+            inside_n = inside_hw[top : top + tall, left : left + wide].ravel()
+            edges_n = np.flatnonzero(np.diff(inside_n, prepend=False))
+            runs_n = np.diff(edges_n, prepend=0, append=len(inside_n))  # the first is outside
+            lines.append(
+                f'<mask label={quoteattr(one.name)} source="auto" occluded="0" z_order="0" '
+                f'rle="{", ".join(map(str, runs_n.tolist()))}" '
+                f'left="{left}" top="{top}" width="{wide}" height="{tall}"></mask>'
+            )
+        lines.append("</image>")
+    yield TextFile("annotations.xml", "\n".join([*lines, "</annotations>\n"]))
+
+
+CVAT = Format("CVAT for images 1.1 (annotations.xml)", recognise, read, encode=encode)

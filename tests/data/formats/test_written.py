@@ -8,13 +8,17 @@ import pytest
 from PIL import Image
 
 from reconet.data.classes import distinct_colours
-from reconet.data.formats.convert import folder_options, open_drawn
-from reconet.data.formats.recognise import Recognised, read_folder
+from reconet.data.formats import (
+    WRITTEN,
+    PredictedImage,
+    Recognised,
+    folder_options,
+    open_drawn,
+    read_folder,
+    write_files,
+)
 from reconet.data.images.write import write_mask
 from reconet.data.options import read_options
-from reconet.data.prelabels import PRELABELS
-from reconet.data.prelabels.prelabelled import PrelabelledImage
-from reconet.data.prelabels.write import write_prelabels
 from reconet.data.sets.folder_masks import FolderOptions
 from reconet.types import IGNORE, Label
 from tests.data.formats.test_formats import SCENES
@@ -43,9 +47,9 @@ def write(root: Path, name: str, labels: dict[str, Label], classes: tuple[str, .
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(np.zeros((*label_hw.shape, 3), np.uint8)).save(path)
         write_mask(mask, label_hw, ())
-        images.append(PrelabelledImage(place, path, place.removesuffix(".png"), mask))
+        images.append(PredictedImage(place, path, place.removesuffix(".png"), mask))
     palette = distinct_colours(len(classes))
-    written = write_prelabels(name, root, images, classes, palette)
+    written = write_files(name, WRITTEN[name], root, images, classes, palette)
     assert written.notes == ()
     return written.folder
 
@@ -71,7 +75,7 @@ def read(folder: Path) -> tuple[Recognised, dict[str, tuple[Label, tuple[str, ..
 
 
 @pytest.mark.parametrize("background", [True, False])
-@pytest.mark.parametrize("name", PRELABELS)
+@pytest.mark.parametrize("name", WRITTEN)
 def test_pre_labels_are_recognised_and_give_the_same_labels(
     tmp_path: Path, name: str, background: bool
 ) -> None:
@@ -98,7 +102,7 @@ def test_background_is_not_written(tmp_path: Path) -> None:
     assert content["categories"] == [{"id": 1, "name": "cell"}]
     (annotation,) = content["annotations"]
     assert (annotation["area"], annotation["bbox"]) == (4, [1, 1, 2, 2])
-    assert annotation["segmentation"] == [[1, 1, 3, 1, 3, 3, 1, 3]]
+    assert annotation["segmentation"] == [[1, 3, 3, 3, 3, 1, 1, 1]]
 
 
 def test_a_class_0_with_another_name_is_written(tmp_path: Path) -> None:
