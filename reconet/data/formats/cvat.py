@@ -8,7 +8,7 @@ for each class, which CVAT's brush corrects.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from xml.parsers import expat
+from xml.etree import ElementTree
 from xml.sax.saxutils import escape, quoteattr
 
 import cv2
@@ -42,67 +42,15 @@ from reconet.system.progress import SILENT, Progress
 
 AREAS = ("polygon", "mask", "box", "ellipse")
 OTHERS = ("polyline", "points", "cuboid", "tag", "skeleton")
-DEEPEST = 64
 HEAD = 2**16
 
 
-class _File:
-    """What the elements of one file say, collected while it is parsed."""
+class _Plain(ElementTree.TreeBuilder):
+    """Refuses document types, and with them entities."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.names: list[str] = []
-        self.images: list[tuple[Mapping[str, str], list[tuple[int, Part]]]] = []
-        self.left_out: list[tuple[str, str]] = []
-        self._open: list[str] = []
-        self._text = ""
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """Handle the beginning of an element."""
-        if not self._open and tag != "annotations":
-            raise DataError(f"{self.path} is no file of CVAT: its root is {tag[:40]!r}.")
-        if len(self._open) >= DEEPEST:
-            raise DataError(f"{self.path} nests too deeply.")
-        self._open.append(tag)
-        self._text = ""
-        if tag == "track":
-            raise DataError(
-                f"{self.path} is of the kind CVAT for video: export it as CVAT for images 1.1."
-            )
-        if tag == "image":
-            self.images.append((attributes, []))
-        elif self.images and tag in AREAS and self._open[-2] == "image":
-            self._add(tag, attributes)
-        elif self.images and tag in OTHERS and self._open[-2] == "image":
-            self.left_out.append((f"{tag} elements, which have no area", self._where(tag)))
-
-    def end(self, tag: str) -> None:
-        """Handle the end of an element."""
-        if tag == "name" and self._open[-2:-1] == ["label"]:
-            self.names.append(check_name(self._text, f"{self.path}, label"))
-        self._open.pop()
-
-    def text(self, data: str) -> None:
-        """Collect the text of an element."""
-        if self._open and self._open[-1] == "name":
-            self._text += data
-
-    def _where(self, tag: str) -> str:
-        attributes, parts = self.images[-1]
-        return f"image {attributes.get('name', '?')!r}, {tag} {len(parts) + 1}"
-
-    def _add(self, tag: str, attributes: dict[str, str]) -> None:
-        where = self._where(tag)
-        full = f"{self.path}, {where}"
-        try:
-            region = _region(tag, attributes, full)
-            order = int(attributes.get("z_order", 0))
-        except KeyError as error:
-            raise DataError(f"{full}: there is no {error}.") from error
-        except (ValueError, OverflowError) as error:
-            raise DataError(f"{full}: {str(error)[:100]}.") from error
-        name = check_name(attributes.get("label"), full)
-        self.images[-1][1].append((order, Part(name, region, where)))
+    def doctype(self, name: str, pubid: str | None, system: str | None) -> None:
+        """Refuse a document type."""
+        raise ValueError("it has a document type or entities, which are not read")
 
 
 def recognise(tree: Tree) -> str | None:
@@ -115,22 +63,23 @@ def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
     """Read the shapes of all images."""
     files, found = _files(tree), Reading(tree)
     for path in files:
-        content = _parse(tree.folder / path)
-        found.declared += content.names
-        for reason, where in content.left_out:
-            found.leave_out(reason, where)
-        for attributes, parts in content.images:
-            name = attributes.get("name", "")
-            subset = SPLITS.get(attributes.get("subset", "").lower(), "")
-            image = tree.find_image(name, path.parent, subset or split_of_file(path))
+        place = tree.folder / path
+        root = _parse(place)
+        for label in root.iterfind(".//label/name"):
+            found.declared.append(check_name(label.text, f"{place}, label"))
+        for element in root.findall("image"):
+            name = element.get("name", "")
+            subset = SPLITS.get(element.get("subset", "").lower(), "") or split_of_file(path)
+            image = tree.find_image(name, path.parent, subset)
             if image is None:
                 found.leave_out(f"images of {path} that are not there", name)
                 continue
-            height, width = (_number(attributes.get(key)) for key in ("height", "width"))
-            size = check_size(height, width, f"{tree.folder / path}, image {image}")
+            height, width = (_number(element.get(key)) for key in ("height", "width"))
+            size = check_size(height, width, f"{place}, image {image}")
+            parts = [*_parts(element, place, f"image {name!r}", found)]
             ordered = [part for _, part in sorted(parts, key=lambda item: item[0])]
-            split = subset or split_of_folder(image) or split_of_file(path)
-            found.add(image, path, size, ordered, split)
+            own = SPLITS.get(element.get("subset", "").lower(), "")
+            found.add(image, path, size, ordered, own or split_of_folder(image) or subset)
     return drawn_data(found, files)
 
 
@@ -147,26 +96,42 @@ def _files(tree: Tree) -> list[Path]:
     return found
 
 
-def _parse(path: Path) -> _File:
-    """Parse a file of CVAT. Document types and entities are refused."""
-    content = _File(path)
-    parser = expat.ParserCreate()
-    parser.StartDoctypeDeclHandler = lambda *about: _refuse(path)
-    parser.EntityDeclHandler = lambda *about: _refuse(path)
-    parser.StartElementHandler, parser.EndElementHandler = content.start, content.end
-    parser.CharacterDataHandler = content.text
+def _parse(path: Path) -> ElementTree.Element:
     try:
-        parser.Parse(read_bytes(path), True)
-    except expat.ExpatError as error:
-        reason = expat.errors.messages.get(error.code, "not XML")
-        raise DataError(f"{path}, line {error.lineno}: {reason}.") from error
+        root = ElementTree.fromstring(read_bytes(path), ElementTree.XMLParser(target=_Plain()))
+    except ElementTree.ParseError as error:
+        reason = str(error).partition(":")[0]
+        raise DataError(f"{path}, line {error.position[0]}: {reason}.") from error
     except (ValueError, LookupError) as error:  # an unknown encoding
         raise DataError(f"cannot read {path}: {str(error)[:100]}.") from error
-    return content
+    if root.tag != "annotations":
+        raise DataError(f"{path} is no file of CVAT: its root is {root.tag[:40]!r}.")
+    if root.find("track") is not None:
+        raise DataError(f"{path} is of the kind CVAT for video: export it as CVAT for images 1.1.")
+    return root
 
 
-def _refuse(path: Path) -> None:
-    raise DataError(f"{path} has a document type or entities, which are not read.")
+def _parts(
+    image: ElementTree.Element, path: Path, name: str, found: Reading
+) -> Iterator[tuple[int, Part]]:
+    """Yield the shapes of an image, and their z_order."""
+    count = 1
+    for shape in image:
+        where = f"{name}, {shape.tag} {count}"
+        full = f"{path}, {where}"
+        if shape.tag in OTHERS:
+            found.leave_out(f"{shape.tag} elements, which have no area", where)
+        if shape.tag not in AREAS:
+            continue
+        try:
+            region = _region(shape.tag, shape.attrib, full)
+            order = int(shape.get("z_order", 0))
+        except KeyError as error:
+            raise DataError(f"{full}: there is no {error}.") from error
+        except (ValueError, OverflowError) as error:
+            raise DataError(f"{full}: {str(error)[:100]}.") from error
+        yield order, Part(check_name(shape.get("label"), full), region, where)
+        count += 1
 
 
 def _number(text: str | None) -> int | str | None:
