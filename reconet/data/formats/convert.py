@@ -14,7 +14,8 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def _digest(own: OwnData) -> str:
         of_segments = getattr(one.labels, "path", None)
         paths = [of_segments, *(getattr(part.region, "path", None) for part in parts)]
         times = [(s.st_size, s.st_mtime_ns) for s in map(_status, filter(None, paths)) if s]
-        hasher.update(repr((one, times)).encode(errors="surrogatepass"))
+        hasher.update(repr((one, times)).encode())
     return hasher.hexdigest()
 
 
@@ -104,7 +105,7 @@ def open_drawn(own: OwnData, options: FolderOptions) -> list[Dataset]:
     by_path = {place / mask_name(index): one.labels for index, one in enumerate(own.images)}
     reader = mask_reader(options)
     if isinstance(reader, LabelReader) and any(not isinstance(x, Path) for x in by_path.values()):
-        reader = replace(reader, read=_DrawnMasks(by_path))  # type: ignore[arg-type]
+        reader = replace(reader, read=partial(_draw_one, drawings=by_path))  # type: ignore[arg-type]
     info = replace(
         FOLDER.info,
         classes=options.classes,
@@ -117,14 +118,9 @@ def open_drawn(own: OwnData, options: FolderOptions) -> list[Dataset]:
     ]
 
 
-@dataclass(frozen=True, eq=False)
-class _DrawnMasks:
-    """Draws the mask that a path of the cache would hold."""
-
-    drawings: Mapping[Path, Drawing | SegmentFile]
-
-    def __call__(self, path: Path) -> Label:
-        return draw(self.drawings[path])
+def _draw_one(path: Path, drawings: Mapping[Path, Drawing | SegmentFile]) -> Label:
+    """Draw the mask that a path of the cache would hold."""
+    return draw(drawings[path])
 
 
 def mask_name(index: int) -> str:

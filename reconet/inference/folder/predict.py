@@ -10,9 +10,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from reconet.data.formats import WRITTEN, PredictedImage, WrittenLabels, write_files
 from reconet.errors import RecipeError, pick
 from reconet.inference.by_name import FoundNetwork, find_in_processes
 from reconet.inference.fast import find_way, has_fast_packages, is_export, open_way
@@ -36,6 +35,9 @@ from reconet.system.files import check_output_folder
 from reconet.system.progress import SILENT, Progress
 from reconet.system.user_cache import FAST
 
+if TYPE_CHECKING:
+    from reconet.data.formats import WrittenLabels
+
 FOLDER = "predictions"  # in a run directory, by default
 MANY_IMAGES = 100  # so many that it pays to look for the fastest way
 
@@ -51,7 +53,7 @@ class FolderResult:
     images: list[dict[str, Any]]  # source, status, and more
     untried: dict[str, int]  # other files in the folders: how many of each suffix
     seconds: dict[str, float]  # of the parts of the work
-    prelabels: WrittenLabels | None = None  # if they were asked for
+    prelabels: "WrittenLabels | None" = None  # if they were asked for
 
     def having(self, status: str) -> list[dict[str, Any]]:
         """Return the images with a status: done, skipped or failed."""
@@ -93,6 +95,8 @@ def predict_folder(
         raise RecipeError("--fast chooses the precision by itself: leave out --precision.")
     began = time.perf_counter()
     if prelabels is not None:
+        from reconet.data.formats import WRITTEN
+
         pick(WRITTEN, prelabels, "format of --as")
     wanted = WantedOutputs(overlay=overlay, probabilities=probabilities)
     with join_processes(device) as processes:
@@ -209,6 +213,8 @@ def _with_prelabels(
     result: FolderResult, format_name: str, root: Path, predictor: Predictor, progress: Progress
 ) -> FolderResult:
     """Write the masks of all images in another format too. Those that were there before count."""
+    from reconet.data.formats import WRITTEN, PredictedImage, write_files
+
     images = [
         PredictedImage(
             name=Path(os.path.relpath(image["source"], root)).as_posix(),
