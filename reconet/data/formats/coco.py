@@ -119,22 +119,21 @@ def _files(tree: Tree) -> Files:
     return found
 
 
-def _having(files: Files, key: str) -> Files:
-    """Keep the files in which some annotation has a value of this name."""
-    return {
-        path: content
-        for path, content in files.items()
-        if any(isinstance(one, dict) and one.get(key) for one in content["annotations"])
-    }
-
-
 def _instance_files(tree: Tree) -> Files:
-    found = _having(_files(tree), "segmentation")
+    found = {
+        path: content
+        for path, content in _files(tree).items()
+        if any(isinstance(a, dict) and a.get("segmentation") for a in content["annotations"])
+    }
     return {path: found[path] for path in found if path.name.startswith(USUAL)} or found
 
 
 def _panoptic_files(tree: Tree) -> Files:
-    return _having(_files(tree), "segments_info")
+    return {
+        path: content
+        for path, content in _files(tree).items()
+        if any(isinstance(a, dict) and "segments_info" in a for a in content["annotations"])
+    }
 
 
 def _read_categories(categories: Sequence[object], place: Path) -> dict[int | str, str]:
