@@ -13,9 +13,15 @@ import torch
 from reconet.data.check import CheckReport, check_dataset, check_splits
 from reconet.data.check.check import Hints
 from reconet.data.dataset import Dataset, FileDataset, evenly_spaced
-from reconet.data.formats import FORMATS
-from reconet.data.formats.convert import folder_options, is_kept, keep, open_drawn
-from reconet.data.formats.recognise import Recognised, read_folder
+from reconet.data.formats import (
+    FORMATS,
+    Recognised,
+    folder_options,
+    is_kept,
+    keep,
+    open_drawn,
+    read_folder,
+)
 from reconet.data.images.read import read_frame
 from reconet.data.options import read_options
 from reconet.data.sets.folder_masks import FolderOptions

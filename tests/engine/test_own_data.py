@@ -8,8 +8,7 @@ from PIL import Image
 
 from reconet.cache import clear_cache, list_cache
 from reconet.data import open_dataset
-from reconet.data.formats.convert import folder_options, keep, labels_folder
-from reconet.data.formats.recognise import read_folder
+from reconet.data.formats import folder_options, keep, labels_folder, read_folder
 from reconet.data.options import read_options
 from reconet.data.sets.folder_masks import FolderOptions
 from reconet.engine import inspect_folder

@@ -28,10 +28,8 @@ from PIL import Image
 from safetensors.torch import save as safetensors_bytes
 
 from reconet.data import open_dataset
-from reconet.data.formats import FORMATS
-from reconet.data.formats.convert import folder_options, keep
+from reconet.data.formats import FORMATS, folder_options, keep, read_folder
 from reconet.data.formats.draw import draw
-from reconet.data.formats.recognise import read_folder
 from reconet.data.images.read import ORIENTATION, read_image, read_mask, read_mat, read_upright
 from reconet.data.labels import LabelReader, in_order
 from reconet.data.prepare.instances import read_json

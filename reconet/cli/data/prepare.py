@@ -72,9 +72,7 @@ def prepare(
 
 def _prepare_folder(folder: Path, workers: int | None, as_json: bool) -> None:
     """Draw the masks of somebody's own folder into the cache."""
-    from reconet.data.formats import FORMATS
-    from reconet.data.formats.convert import keep, labels_folder
-    from reconet.data.formats.recognise import read_folder
+    from reconet.data.formats import FORMATS, keep, labels_folder, read_folder
 
     with show_progress("prepare") as progress:
         found = read_folder(folder, progress=progress)

@@ -1,36 +1,41 @@
-"""Read the labels of people's own images, in whatever format they have them.
+"""Labels of people's own images: read them in whatever format they have them, and write them.
 
-tree.py         the files of a folder
-labelled.py     what a format makes of a folder: OwnData, Format
-draw.py         regions into labels: polygons, run lengths, small PNGs
+tree.py         the files of a folder, and the images and splits that names mean
+labelled.py     what a format gets and gives: OwnData, Reading, PredictedImage, Format
+draw.py         regions into labels, and back: polygons, run lengths, small PNGs, outlines
 brush.py        brush strokes of Label Studio
-splits.py       train, val and test, from names
-mask_….py       folders of masks, and what their values mean
+regions.py      what a format of regions has read into classes and upright photographs
+mask_folders.py images and masks of the same names
 coco.py ...     one file per format
 convert.py      draw the masks of a folder once, and keep them in the cache
-recognise.py    recognise the format of a folder, and read it
+write.py        write predicted labels, and keep those that were corrected
 
-To add a format: write a file with `recognise` and `read`, and add one line to FORMATS. The first
-format of the table that recognises a folder reads it.
+To add a format: write a file with `recognise`, `read` and perhaps `encode`, and add one line to
+FORMATS. The first format of the table that recognises a folder reads it. What `encode` writes is
+read back by tests/data/formats.
 """
 
-from reconet.data.formats.black_white_masks import BLACK_WHITE_MASKS
-from reconet.data.formats.coco import COCO
-from reconet.data.formats.coco_panoptic import COCO_PANOPTIC
-from reconet.data.formats.colour_masks import COLOUR_MASKS
-from reconet.data.formats.cvat_xml import CVAT_XML
-from reconet.data.formats.index_masks import INDEX_MASKS
-from reconet.data.formats.label_studio import LABEL_STUDIO
-from reconet.data.formats.label_studio_png import LABEL_STUDIO_PNG
-from reconet.data.formats.labelled import Format
+from pathlib import Path
+from typing import NamedTuple
+
+from reconet.data.formats.coco import COCO, COCO_PANOPTIC
+from reconet.data.formats.convert import folder_options, is_kept, keep, labels_folder, open_drawn
+from reconet.data.formats.cvat import CVAT
+from reconet.data.formats.label_studio import LABEL_STUDIO, LABEL_STUDIO_PNG
+from reconet.data.formats.labelled import Format, OwnData, PredictedImage
 from reconet.data.formats.labelme import LABELME
-from reconet.data.formats.voc import VOC
+from reconet.data.formats.masks import BLACK_WHITE_MASKS, COLOUR_MASKS, INDEX_MASKS, VOC
+from reconet.data.formats.tree import read_tree
+from reconet.data.formats.write import WrittenLabels, write_files
 from reconet.data.formats.yolo import YOLO
+from reconet.data.layout import contents
+from reconet.errors import DataError, pick
+from reconet.system.progress import SILENT, Progress
 
 FORMATS: dict[str, Format] = {
     "coco": COCO,
     "coco-panoptic": COCO_PANOPTIC,
-    "cvat": CVAT_XML,
+    "cvat": CVAT,
     "label-studio-png": LABEL_STUDIO_PNG,
     "label-studio": LABEL_STUDIO,
     "labelme": LABELME,
@@ -40,5 +45,55 @@ FORMATS: dict[str, Format] = {
     "black-white-masks": BLACK_WHITE_MASKS,
     "index-masks": INDEX_MASKS,
 }
+WRITTEN = {name.replace("-", ""): one.encode for name, one in FORMATS.items() if one.encode}
 
-__all__ = ["FORMATS", "Format"]
+
+class Recognised(NamedTuple):
+    """A folder, the format that it has, and what it holds."""
+
+    format: str  # a name of FORMATS
+    evidence: str
+    others: tuple[str, ...]  # formats that would fit too
+    data: OwnData
+
+
+def read_folder(
+    folder: Path, format_name: str | None = None, progress: Progress = SILENT
+) -> Recognised:
+    """Read the labels of a folder, in the first format that recognises it or in the one named."""
+    wanted = {format_name: pick(FORMATS, format_name, "format")} if format_name else FORMATS
+    tree = read_tree(folder)
+    found: dict[str, str] = {}
+    for name, one in wanted.items():
+        progress.status(f"is it {one.title}?")
+        evidence = one.recognise(tree)
+        if evidence is not None:
+            found[name] = evidence
+    if format_name and not found:
+        title = FORMATS[format_name].title
+        raise DataError(f"{folder} holds no {title}; it holds {contents(folder)}.")
+    if not found:
+        raise DataError(
+            f"{folder} holds no labels of a known format ({', '.join(FORMATS)}); it holds "
+            f"{contents(folder)}. docs/own-data.md shows how each of them looks."
+        )
+    name, *others = found
+    progress.status(f"reading {FORMATS[name].title}")
+    return Recognised(name, found[name], tuple(others), FORMATS[name].read(tree, progress))
+
+
+__all__ = [
+    "FORMATS",
+    "WRITTEN",
+    "Format",
+    "PredictedImage",
+    "Recognised",
+    "WrittenLabels",
+    "folder_options",
+    "is_kept",
+    "keep",
+    "labels_folder",
+    "open_drawn",
+    "read_folder",
+    "write_files",
+]

@@ -31,22 +31,33 @@ class Brush(NamedTuple):
 
 def unpack(packed: bytes, count: int) -> NDArray[np.uint8]:
     """Return `count` values, or raise if the stream has another number of them."""
-    bits = _Bits(packed)
-    total = bits.take(32)
+    at = 0
+
+    def take(bits: int) -> int:
+        """Return the next bits as a number."""
+        nonlocal at
+        start, at = at, at + bits
+        if at > 8 * len(packed):
+            raise ValueError("its brush is cut off")
+        number = int.from_bytes(packed[start // 8 : (at + 7) // 8])
+        return number >> (-at % 8) & ((1 << bits) - 1)
+
+    total = take(32)
     if total != count:
         raise ValueError(f"its brush has {total:,} values, not {count:,}: of another image?")
-    size = bits.take(5) + 1
+    size = take(5) + 1
     if size != 8:
         raise ValueError(f"its brush has values of {size} bits, not 8")
-    lengths = [bits.take(4) + 1 for _ in range(4)]
+    lengths = [take(4) + 1 for _ in range(4)]
     value_n = np.zeros(total, np.uint8)
     place = 0
     while place < total:
-        repeated = bits.take(1)
-        end = place + 1 + bits.take(lengths[bits.take(2)])
+        repeated = take(1)
+        end = place + 1 + take(lengths[take(2)])
         if end > total:
             raise ValueError("its brush is damaged")
-        value_n[place:end] = bits.take(8) if repeated else bits.take_bytes(end - place)
+        values = 1 if repeated else end - place
+        value_n[place:end] = np.frombuffer(take(8 * values).to_bytes(values), np.uint8)
         place = end
     return value_n
 
@@ -68,28 +79,3 @@ def pack(inside_hw: NDArray[np.bool_]) -> bytes:
     text = "".join(bits)
     text += "0" * (-len(text) % 8)
     return int(text, 2).to_bytes(len(text) // 8)
-
-
-class _Bits:
-    """A stream of bits, the highest of each byte first."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self._place = data, 0
-
-    def take(self, count: int) -> int:
-        """Return the next bits as a number."""
-        start, end = self._place, self._place + count
-        if end > 8 * len(self._data):
-            raise ValueError("its brush is cut off")
-        self._place = end
-        number = int.from_bytes(self._data[start // 8 : (end + 7) // 8])
-        return number >> (-end % 8) & ((1 << count) - 1)
-
-    def take_bytes(self, count: int) -> NDArray[np.uint8]:
-        """Return the next bytes, which begin at any bit."""
-        start, end = self._place, self._place + 8 * count
-        if end > 8 * len(self._data):
-            raise ValueError("its brush is cut off")
-        self._place = end
-        some_n = np.frombuffer(self._data[start // 8 : (end + 7) // 8], np.uint8)
-        return np.packbits(np.unpackbits(some_n)[start % 8 : start % 8 + 8 * count])

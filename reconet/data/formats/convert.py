@@ -14,13 +14,15 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from reconet.data.dataset import Dataset, FileDataset, Pair
 from reconet.data.formats.draw import Drawing, SegmentFile, draw
-from reconet.data.formats.labelled import LabelledImage, OwnData, digest_of
+from reconet.data.formats.labelled import LabelledImage, OwnData
 from reconet.data.images.write import write_mask
 from reconet.data.labels import LabelReader
 from reconet.data.prepare.run import Job, PreparePlan, check_written, run_plan, write_list
@@ -37,11 +39,30 @@ from reconet.types import Label
 ABOUT, LOCK = "about.json", ".lock"
 ALL = "all.tsv"
 MINE = "mine.yaml"
+VERSION = 2  # raise it when drawings of the same annotations change
 
 
 def labels_folder(own: OwnData) -> Path | None:
     """Return the folder of the masks in the cache, or None if nothing has to be kept there."""
-    return cache_root().absolute() / LABELS / digest_of(own) if own.images else None
+    return cache_root().absolute() / LABELS / _digest(own) if own.images else None
+
+
+def _digest(own: OwnData) -> str:
+    """Hash all that the masks and lists of a folder depend on: where it is, too."""
+    hasher = blake2b(repr((VERSION, own.folder.absolute(), own.options)).encode(), digest_size=10)
+    for one in own.images:
+        parts = one.labels.parts if isinstance(one.labels, Drawing) else ()
+        of_segments = getattr(one.labels, "path", None)
+        paths = [of_segments, *(getattr(part.region, "path", None) for part in parts)]
+        times = [(s.st_size, s.st_mtime_ns) for s in map(_status, filter(None, paths)) if s]
+        hasher.update(repr((one, times)).encode())
+    return hasher.hexdigest()
+
+
+def _status(path: Path) -> os.stat_result | None:
+    with suppress(OSError):
+        return path.stat()
+    return None
 
 
 def folder_options(own: OwnData) -> dict[str, Any]:
@@ -84,7 +105,7 @@ def open_drawn(own: OwnData, options: FolderOptions) -> list[Dataset]:
     by_path = {place / mask_name(index): one.labels for index, one in enumerate(own.images)}
     reader = mask_reader(options)
     if isinstance(reader, LabelReader) and any(not isinstance(x, Path) for x in by_path.values()):
-        reader = replace(reader, read=_DrawnMasks(by_path))  # type: ignore[arg-type]
+        reader = replace(reader, read=partial(_draw_one, drawings=by_path))  # type: ignore[arg-type]
     info = replace(
         FOLDER.info,
         classes=options.classes,
@@ -97,14 +118,9 @@ def open_drawn(own: OwnData, options: FolderOptions) -> list[Dataset]:
     ]
 
 
-@dataclass(frozen=True, eq=False)
-class _DrawnMasks:
-    """Draws the mask that a path of the cache would hold."""
-
-    drawings: Mapping[Path, Drawing | SegmentFile]
-
-    def __call__(self, path: Path) -> Label:
-        return draw(self.drawings[path])
+def _draw_one(path: Path, drawings: Mapping[Path, Drawing | SegmentFile]) -> Label:
+    """Draw the mask that a path of the cache would hold."""
+    return draw(drawings[path])
 
 
 def mask_name(index: int) -> str:

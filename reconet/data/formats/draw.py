@@ -1,4 +1,4 @@
-"""Draw what annotations describe into labels.
+"""Draw what annotations describe into labels, and outline labels.
 
 A pixel belongs to a polygon if its centre lies inside. Edges may have any number of decimals, and
 a polygon along the edges of pixels gives exactly these pixels. A region knows only the patch of
@@ -6,10 +6,11 @@ the image that it covers, so that hundreds of small objects are cheap.
 """
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -64,8 +65,7 @@ class Drawing(NamedTuple):
     height: int
     width: int
     parts: Sequence[Part]
-    labels: dict[str, int]  # of each name of a part
-    rest: int  # label of the pixels in no region
+    labels: dict[str, int]  # of each name of a part; 0 in no part
     smaller_on_top: bool = False
     turn: int = 1  # EXIF orientation of the image, if it was labelled as it is stored
 
@@ -163,7 +163,7 @@ def draw(what: Drawing | SegmentFile) -> Label:
 
 def draw_parts(drawing: Drawing) -> Label:
     """Draw regions over each other, one at a time: a file of 4 kB may have thousands of them."""
-    label_hw = np.full((drawing.height, drawing.width), drawing.rest, np.uint8)
+    label_hw = np.zeros((drawing.height, drawing.width), np.uint8)
     area_hw = np.full_like(label_hw, NO_AREA, np.uint32) if drawing.smaller_on_top else None
     for part in sorted(drawing.parts, key=lambda part: not part.below):
         try:
@@ -280,3 +280,31 @@ def turned(region: Polygons, degrees: float, x: float, y: float) -> Polygons:
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     rings = [np.asarray(ring, np.float64).reshape(-1, 2) - (x, y) for ring in region.rings]
     return Polygons([(ring @ turn.T + (x, y)).ravel().tolist() for ring in rings])
+
+
+def outlines(inside_hw: Bools) -> Iterator[NDArray[np.int32]]:
+    """Yield a ring of x, y along the edges of pixels for each connected area.
+
+    OpenCV follows the pixels of an edge. Where each is doubled, these tell the corners between
+    them. As formats without holes need it, a line runs from the outline to the first hole, from
+    there to the next one, and all the way back. It has no slope and encloses no centre of a pixel.
+    """
+    doubled_hw = inside_hw.astype(np.uint8).repeat(2, 0).repeat(2, 1)
+    found, tree = cv2.findContours(doubled_hw, cv2.RETR_CCOMP, cv2.CHAIN_APPROX_SIMPLE)
+    rings = [(np.asarray(ring[:, 0], np.int32) + 1) // 2 for ring in found]
+    links = np.asarray(tree, np.int32).reshape(-1, 4) if rings else ()
+    for ring_n2, link in zip(rings, links, strict=True):
+        hole, parent = link[2:].tolist()
+        if parent >= 0:
+            continue
+        if hole >= 0:
+            nearest = np.abs(ring_n2 - rings[hole][0]).sum(1).argmin()
+            ring_n2 = np.roll(ring_n2, -nearest, axis=0)
+        there, back = [ring_n2, ring_n2[:1]], []
+        while hole >= 0:
+            bend_12 = np.stack([there[-1][:, 0], rings[hole][:1, 1]], 1)
+            back += [there[-1], bend_12]
+            there += [bend_12, rings[hole], rings[hole][:1]]
+            hole = int(links[hole][0])
+        ring_n2 = np.concatenate([*there, *back[::-1]])
+        yield ring_n2[(ring_n2 != np.roll(ring_n2, 1, axis=0)).any(1)]

@@ -17,8 +17,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reconet.data.formats.labelled import LabelledImage
-from reconet.data.formats.splits import SPLITS, split_of_folder
-from reconet.data.formats.tree import IMAGE_FOLDERS, MASK_FOLDERS, Tree
+from reconet.data.formats.tree import (
+    IMAGE_FOLDERS,
+    MASK_FOLDERS,
+    SPLITS,
+    Tree,
+    split_of_folder,
+)
 from reconet.data.layout import IMAGES, has_suffix
 
 MASKS_ADD = re.compile(r"(.+?)[_-]?(annot|annotations|labels?|masks?|gt)", re.I)
@@ -38,12 +43,11 @@ class Layout(NamedTuple):
 @lru_cache(maxsize=4)
 def find_layout(tree: Tree) -> Layout | None:
     """Find images and masks, or return None."""
-    pairs = [*_pairs_of_folders(tree)]
     found: list[LabelledImage] = []
     kept: list[tuple[Path, Path, str]] = []
-    for images, masks in pairs:
+    for images, masks in _pairs_of_folders(tree).items():
         suffix, some = _match(tree.folders[images], tree.folders[masks], same=images == masks)
-        if some and len(some) >= FEWEST * _count_images(tree.folders[images], images == masks):
+        if some:
             kept.append((images, masks, suffix))
             found += [LabelledImage(i, tree.folder / m, split_of_folder(i)) for i, m in some]
     if not found:
@@ -54,8 +58,8 @@ def find_layout(tree: Tree) -> Layout | None:
     return Layout(found, _options(kept), told + more)
 
 
-def _pairs_of_folders(tree: Tree) -> list[tuple[Path, Path]]:
-    """List the folders that may hold images and masks of the same names."""
+def _pairs_of_folders(tree: Tree) -> dict[Path, Path]:
+    """Return which folder may hold the masks of each folder of images."""
     with_images = [
         folder
         for folder, files in tree.folders.items()
@@ -77,7 +81,7 @@ def _pairs_of_folders(tree: Tree) -> list[tuple[Path, Path]]:
             file.stem.endswith(MASK_ENDS) for file in tree.folders[folder]
         ):
             pairs[folder] = folder
-    return list(pairs.items())
+    return pairs
 
 
 def _preference(folder: Path) -> int:
@@ -113,39 +117,32 @@ def _image_keys(folder: Path) -> list[tuple[str, ...]]:
 def _match(
     images: Sequence[Path], masks: Sequence[Path], *, same: bool
 ) -> tuple[str, list[tuple[Path, Path]]]:
-    """Match files by name, with the ending of masks that fits most images."""
+    """Match files by name, with the ending of masks that fits most images, if it fits enough."""
     mask_of: dict[str, Path] = {}
     for path in sorted(masks, key=lambda path: path.suffix.lower() in (".jpg", ".jpeg")):
         if has_suffix(path, MASKS):
             mask_of.setdefault(path.stem, path)
-    pictures = [path for path in images if has_suffix(path, IMAGES)]
-    if same:
-        pictures = [path for path in pictures if not path.stem.endswith(MASK_ENDS)]
-    ends: Counter[str] = Counter() if same else Counter({"": 0})
-    ends.update(_ends(pictures[:200], mask_of, same))
-    best: tuple[str, list[tuple[Path, Path]]] = ("", [])
-    for end, _ in ends.most_common(4):
-        some = [(path, mask_of[path.stem + end]) for path in pictures if path.stem + end in mask_of]
-        if len(some) > len(best[1]):
-            best = (end, some)
-    return best
-
-
-def _ends(images: Sequence[Path], mask_of: dict[str, Path], same: bool) -> Counter[str]:
-    """Count what the names of masks add to those of images."""
-    if same:
-        return Counter(end for path in images for end in MASK_ENDS if path.stem + end in mask_of)
-    if any(path.stem in mask_of for path in images):
-        return Counter({"": len(images)})
-    found: Counter[str] = Counter()
-    for path in images[:20]:
-        found.update(name[len(path.stem) :] for name in mask_of if name.startswith(path.stem))
-    return found
-
-
-def _count_images(files: Sequence[Path], same: bool) -> int:
-    count = sum(has_suffix(path, IMAGES) for path in files)
-    return count // 2 if same else count
+    pictures = [
+        path
+        for path in images
+        if has_suffix(path, IMAGES) and not (same and path.stem.endswith(MASK_ENDS))
+    ]
+    ends: Sequence[str] = MASK_ENDS if same else ("",)
+    if not same and not any(path.stem in mask_of for path in pictures):
+        longer = (
+            name[len(path.stem) :]
+            for path in pictures[:20]
+            for name in mask_of
+            if name.startswith(path.stem)
+        )
+        ends = [end for end, _ in Counter(longer).most_common(4)]
+    fits = {
+        end: [(path, mask_of[path.stem + end]) for path in pictures if path.stem + end in mask_of]
+        for end in ends
+    }
+    best = max(fits, key=lambda end: len(fits[end]), default="")
+    enough = best in fits and len(fits[best]) >= max(1, FEWEST * len(pictures))
+    return best, fits[best] if enough else []
 
 
 def _options(kept: Sequence[tuple[Path, Path, str]]) -> dict[str, Any] | None:

@@ -2,15 +2,14 @@
 
 import json
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
-from reconet.data.formats.splits import SPLITS
 from reconet.data.layout import IMAGES, has_suffix
 from reconet.errors import DataError
 from reconet.system.reading import TEXT_BYTES, is_folder_entry, read_file
@@ -21,21 +20,14 @@ DEEPEST = 12  # folders within folders
 LONGEST = 100  # letters of a name in a message
 IMAGE_FOLDERS = ("images", "image", "imgs", "img", "jpegimages", "photos", "rgb", "inputs", "data")
 MASK_FOLDERS = (
-    "masks",
-    "mask",
-    "labels",
-    "label",
-    "annotations",
-    "annotation",
-    "segmentationclass",
-    "segmentationclasspng",
-    "segmentation",
-    "segmentations",
-    "groundtruth",
-    "ground_truth",
-    "gt",
+    "masks", "mask", "labels", "label", "annotations", "annotation", "segmentationclass",
+    "segmentationclasspng", "segmentation", "segmentations", "groundtruth", "ground_truth", "gt",
     "targets",
-)
+)  # fmt: skip
+SPLITS = {
+    "train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val",
+    "test": "test", "testing": "test",
+}  # fmt: skip
 SAY_NOTHING = {*SPLITS, *IMAGE_FOLDERS, *MASK_FOLDERS, "json", "jsons", "pictures", "dataset"}
 
 
@@ -118,6 +110,13 @@ class Tree:
                 self._kept[path] = kept
         return kept
 
+    def try_json(self, path: Path) -> Any:
+        """Read a json file, or return None: the format that it has will tell what is wrong."""
+        try:
+            return self.read_json(path)
+        except DataError:
+            return None
+
 
 def read_tree(folder: Path) -> Tree:
     """List the files under a folder. Links to folders are followed, once each."""
@@ -149,6 +148,19 @@ def read_tree(folder: Path) -> Tree:
     return Tree(folder, tuple(sorted(files)))
 
 
+def split_of_folder(path: Path) -> str:
+    """Return the split that a folder of a path is called: images/val/a.jpg is val."""
+    found = (SPLITS.get(part.lower(), "") for part in reversed(path.parent.parts))
+    return next(filter(None, found), "")
+
+
+def split_of_file(path: Path) -> str:
+    """Return the split of a file of annotations: instances_val2017.json, or val/a.json."""
+    words = re.split(r"[^a-z]+", path.stem.lower())
+    found = {SPLITS[word] for word in words if word in SPLITS}
+    return found.pop() if len(found) == 1 else split_of_folder(path)
+
+
 def read_bytes(path: Path) -> bytes:
     """Read an annotation file."""
     try:
@@ -167,11 +179,6 @@ def parse_json(data: bytes, path: Path) -> Any:
         raise DataError(f"{path} nests too deeply.") from error
     except ValueError as error:  # no UTF-8, or a number of thousands of digits
         raise DataError(f"cannot read {path}: {str(error)[:100]}.") from error
-
-
-def path_of(address: str) -> str:
-    """Return the path in an address such as /data/local-files/?d=mine/a%20b.jpg."""
-    return unquote(address.partition("?d=")[2] or address.partition("?")[0])
 
 
 def such_as(names: Iterable[str], most: int = 3) -> str:

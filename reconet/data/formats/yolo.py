@@ -4,82 +4,77 @@
 
 The text file of images/train/a.jpg is labels/train/a.txt; beside the image will do too. An image
 without one, or with an empty one, is all background. The smaller polygon is on top. Lines with a
-box only (four numbers) are left out.
+box only (four numbers) are left out. Predictions are written as a polygon for each connected area.
 """
 
-from collections.abc import Sequence
-from pathlib import Path
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path, PurePath
 from typing import Any
 
 from reconet.data.dataset_file import read_values
-from reconet.data.formats.draw import Drawing, Part, Polygons
+from reconet.data.formats.draw import Part, Polygons, outlines
 from reconet.data.formats.labelled import (
     Format,
-    LabelledImage,
-    LeftOut,
     OwnData,
+    PredictedImage,
+    Reading,
+    TextFile,
+    WrittenClass,
     check_name,
-    check_parts,
-    drawn_data,
+    regions_of,
 )
-from reconet.data.formats.splits import SPLITS, split_of_folder
-from reconet.data.formats.tree import Tree, read_bytes
+from reconet.data.formats.regions import drawn_data
+from reconet.data.formats.tree import SPLITS, Tree, read_bytes, split_of_folder
 from reconet.data.images.read import read_frame
 from reconet.errors import DataError, ReconetError
 from reconet.system.progress import SILENT, Progress
 
 BOX = 4
-MOST_LINES = 100_000
+DIGITS = 7  # of a fraction: a hundredth of a pixel, in images of 100,000 pixels
 
 
 def recognise(tree: Tree) -> str | None:
     """Look for a yaml file with names, and text files beside the images."""
+    texts, found = _label_files(tree, tree.images), _named(tree)
+    if not found or not texts:
+        return None
+    first = next(iter(found))
+    return f"{first} with names, {len(texts):,} text files for {len(tree.images):,} images"
+
+
+def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
+    """Read the polygons of all images."""
+    (path, values), *others = _named(tree).items()
+    names = _names(values["names"], tree.folder / path)
+    for other, its in others:
+        if _names(its["names"], tree.folder / other) != names:
+            raise DataError(f"{tree.folder / path} and {other} name different classes: keep one.")
+    splits = _splits(tree, path, values)
+    images = [image for image in tree.images if not splits or _split(image, splits)]
+    texts, found = _label_files(tree, images), Reading(tree, smaller_on_top=True)
+    found.declared += names
+    progress.start(len(images), "read labels")
+    for image in images:
+        progress.advance()
+        size, text = read_frame(tree.folder / image).upright, texts.get(image)
+        parts = [] if text is None else list(_parts(tree, text, names, size, found))
+        split = _split(image, splits) or split_of_folder(image)
+        found.add(image, text or image, size, parts, split)
+    return drawn_data(found, [path])
+
+
+def _named(tree: Tree) -> dict[Path, dict[str, Any]]:
+    """Return the content of the yaml files that name classes."""
+    found = {}
     for path in tree.with_suffix(".yaml", ".yml"):
         try:
             values, _ = read_values(tree.folder / path)
         except ReconetError:
             continue
-        labels = _label_files(tree, tree.images)
-        if isinstance(values, dict) and "names" in values and labels:
-            return f"{path} with names, {len(labels):,} text files for {len(tree.images):,} images"
-    return None
-
-
-def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
-    """Read the polygons of all images."""
-    found = [p for p in tree.with_suffix(".yaml", ".yml") if _has_names(tree.folder / p)]
-    path = found[0]
-    values, _ = read_values(tree.folder / path)
-    names = _names(values["names"], tree.folder / path)
-    for other in found[1:]:
-        if _names(read_values(tree.folder / other)[0]["names"], tree.folder / other) != names:
-            raise DataError(f"{tree.folder / path} and {other} name different classes: keep one.")
-    splits = _splits(tree, path, values)
-    images = [image for image in tree.images if not splits or _split(image, splits)]
-    texts = _label_files(tree, images)
-    left_out, read_images = LeftOut(), []
-    progress.start(len(images), "read labels")
-    for image in images:
-        progress.advance()
-        height, width = read_frame(tree.folder / image).upright
-        text = texts.get(image)
-        parts: list[Part] = []
-        if text is not None:
-            parts = _read_text(tree.folder / text, text, names, (height, width), left_out)
-        source = str(tree.folder / (text or image))
-        drawing = Drawing(source, height, width, parts, {}, 0, smaller_on_top=True)
-        split = _split(image, splits) or split_of_folder(image)
-        read_images.append(LabelledImage(image, drawing, split))
-    source = str(tree.folder / path)
-    return drawn_data(tree, read_images, names, left_out.notes(), source)
-
-
-def _has_names(path: Path) -> bool:
-    try:
-        values, _ = read_values(path)
-    except ReconetError:
-        return False
-    return isinstance(values, dict) and "names" in values
+        if isinstance(values, dict) and "names" in values:
+            found[path] = values
+    return found
 
 
 def _names(names: Any, path: Path) -> list[str]:
@@ -151,29 +146,26 @@ def _label_files(tree: Tree, images: Sequence[Path]) -> dict[Path, Path]:
     return found
 
 
-def _read_text(
-    path: Path, short: Path, names: list[str], size: tuple[int, int], left_out: LeftOut
-) -> list[Part]:
-    height, width = size
+def _parts(
+    tree: Tree, text: Path, names: list[str], size: tuple[int, int], found: Reading
+) -> Iterator[Part]:
+    path, (height, width) = tree.folder / text, size
     try:
         lines = read_bytes(path).decode("utf-8-sig").splitlines()
     except ValueError as error:
         raise DataError(f"cannot read {path}: {error}.") from error
-    parts = []
     for number, line in enumerate(lines, 1):
-        words = line.split()
+        words, where = line.split(), f"line {number}"
         if not words:
             continue
-        where = f"line {number}"
         name, values = _parse(words, names, f"{path}, {where}")
         if len(values) == BOX:
-            left_out.add("boxes, where polygons are expected", f"{short}, {where}")
+            found.leave_out("boxes, where polygons are expected", f"{text}, {where}")
             continue
         if len(values) < 6 or len(values) % 2:
             raise DataError(f"{path}, {where}: {len(values)} numbers are no polygon.")
         ring = [value * (height if i % 2 else width) for i, value in enumerate(values)]
-        parts.append(Part(name, Polygons([ring]), where))
-    return list(check_parts(parts, str(path)))
+        yield Part(name, Polygons([ring]), where)
 
 
 def _parse(words: list[str], names: list[str], where: str) -> tuple[str, list[float]]:
@@ -191,9 +183,20 @@ def _parse(words: list[str], names: list[str], where: str) -> tuple[str, list[fl
     return names[label], values
 
 
-YOLO = Format(
-    title="YOLO segmentation (data.yaml and text files)",
-    recognise=recognise,
-    read=read,
-    overlaps="smaller on top",
-)
+def encode(
+    images: Iterable[PredictedImage], classes: Sequence[WrittenClass], folder: Path
+) -> Iterator[TextFile]:
+    """Write the names, and a file for each image. The images belong into images/."""
+    names = [f"  {one.number}: {json.dumps(one.name)}\n" for one in classes]
+    yield TextFile("data.yaml", "".join(["train: images\nval: images\nnames:\n", *names]))
+    for image in images:
+        label_hw, lines = image.labels(), []
+        for one, inside_hw in regions_of(label_hw, classes):
+            for ring_n2 in outlines(inside_hw):
+                values = (ring_n2 / label_hw.shape[::-1]).ravel().tolist()
+                lines.append(" ".join([str(one.number), *(f"{v:.{DIGITS}f}" for v in values)]))
+        text = "".join(f"{line}\n" for line in lines)
+        yield TextFile(PurePath("labels", image.name).with_suffix(".txt").as_posix(), text)
+
+
+YOLO = Format("YOLO segmentation (data.yaml and text files)", recognise, read, encode=encode)

@@ -10,11 +10,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from reconet.data.prelabels import PRELABELS
-from reconet.data.prelabels.prelabelled import PrelabelledImage
-from reconet.data.prelabels.write import Prelabels, write_prelabels
 from reconet.errors import RecipeError, pick
 from reconet.inference.by_name import FoundNetwork, find_in_processes
 from reconet.inference.fast import find_way, has_fast_packages, is_export, open_way
@@ -38,6 +35,9 @@ from reconet.system.files import check_output_folder
 from reconet.system.progress import SILENT, Progress
 from reconet.system.user_cache import FAST
 
+if TYPE_CHECKING:
+    from reconet.data.formats import WrittenLabels
+
 FOLDER = "predictions"  # in a run directory, by default
 MANY_IMAGES = 100  # so many that it pays to look for the fastest way
 
@@ -53,7 +53,7 @@ class FolderResult:
     images: list[dict[str, Any]]  # source, status, and more
     untried: dict[str, int]  # other files in the folders: how many of each suffix
     seconds: dict[str, float]  # of the parts of the work
-    prelabels: Prelabels | None = None  # if they were asked for
+    prelabels: "WrittenLabels | None" = None  # if they were asked for
 
     def having(self, status: str) -> list[dict[str, Any]]:
         """Return the images with a status: done, skipped or failed."""
@@ -86,7 +86,7 @@ def predict_folder(
     """Predict all images that the arguments name, and write their files.
 
     `source` is a path or name of a network. The arguments are files, folders, globs, or @lists of
-    paths. `prelabels` is a format of PRELABELS that the labels are written in too. `change` may
+    paths. `prelabels` is a format of WRITTEN that the labels are written in too. `change` may
     change the recipe, and with it how images are shown. `memory` is the budget for that in bytes.
     `fast` takes the fastest way that keeps the labels. With several processes only the first one
     gets a result and reports progress.
@@ -95,7 +95,9 @@ def predict_folder(
         raise RecipeError("--fast chooses the precision by itself: leave out --precision.")
     began = time.perf_counter()
     if prelabels is not None:
-        pick(PRELABELS, prelabels, "format of --as")
+        from reconet.data.formats import WRITTEN
+
+        pick(WRITTEN, prelabels, "format of --as")
     wanted = WantedOutputs(overlay=overlay, probabilities=probabilities)
     with join_processes(device) as processes:
         found = find_images(arguments) if processes.is_first else None
@@ -211,8 +213,10 @@ def _with_prelabels(
     result: FolderResult, format_name: str, root: Path, predictor: Predictor, progress: Progress
 ) -> FolderResult:
     """Write the masks of all images in another format too. Those that were there before count."""
+    from reconet.data.formats import WRITTEN, PredictedImage, write_files
+
     images = [
-        PrelabelledImage(
+        PredictedImage(
             name=Path(os.path.relpath(image["source"], root)).as_posix(),
             path=Path(image["source"]),
             stem=image["outputs"]["labels"].removesuffix(MASK),
@@ -222,5 +226,7 @@ def _with_prelabels(
         if "labels" in image.get("outputs", {})
     ]
     info = predictor.network.info
-    written = write_prelabels(format_name, result.out, images, info.classes, info.palette, progress)
+    written = write_files(
+        format_name, WRITTEN[format_name], result.out, images, info.classes, info.palette, progress
+    )
     return replace(result, prelabels=written)

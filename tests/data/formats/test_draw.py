@@ -30,7 +30,7 @@ HEIGHT, WIDTH = 23, 31
 
 
 def pixels(region: Region) -> NDArray[np.bool_]:
-    drawing = Drawing("a.json", HEIGHT, WIDTH, [Part("x", region, "shapes[0]")], {"x": 1}, 0)
+    drawing = Drawing("a.json", HEIGHT, WIDTH, [Part("x", region, "shapes[0]")], {"x": 1})
     return np.asarray(draw(drawing) == 1)
 
 
@@ -100,7 +100,7 @@ def overlapping(smaller_on_top: bool) -> NDArray[np.uint8]:
         Part("ignore", rectangle(6, 6, 7, 7), "3", below=True),
     ]
     labels = {"small": 1, "large": 2, "ignore": IGNORE}
-    return draw(Drawing("a", HEIGHT, WIDTH, parts, labels, 0, smaller_on_top))
+    return draw(Drawing("a", HEIGHT, WIDTH, parts, labels, smaller_on_top))
 
 
 def test_later_or_smaller_regions_lie_on_top_and_crowds_below() -> None:
@@ -134,7 +134,7 @@ def test_memory_does_not_grow_with_the_number_of_regions(
     region: Region, smaller_on_top: bool
 ) -> None:
     # A file of 4 kB may describe thousands of regions as large as the image.
-    drawing = Drawing("a", 1000, 1000, [], {"x": 1}, 0, smaller_on_top)
+    drawing = Drawing("a", 1000, 1000, [], {"x": 1}, smaller_on_top)
     many = [Part("x", region, str(number)) for number in range(20)]
     assert memory_of(drawing._replace(parts=many)) < 10
 
@@ -148,5 +148,5 @@ def test_the_numbers_of_segments_take_little_memory(tmp_path: Path) -> None:
 
 def test_a_polygon_of_many_crossings_takes_little_memory() -> None:
     teeth = [v for x in range(999) for v in (x, 1, x + 0.5, 998)]
-    drawing = Drawing("a", 1000, 1000, [Part("x", Polygons([teeth]), "0")], {"x": 1}, 0)
+    drawing = Drawing("a", 1000, 1000, [Part("x", Polygons([teeth]), "0")], {"x": 1})
     assert memory_of(drawing) < 50

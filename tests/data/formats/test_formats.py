@@ -11,9 +11,7 @@ from PIL import Image
 
 from reconet.data import open_dataset
 from reconet.data.dataset import Dataset
-from reconet.data.formats import FORMATS
-from reconet.data.formats.convert import folder_options, keep, open_drawn
-from reconet.data.formats.recognise import Recognised, read_folder
+from reconet.data.formats import FORMATS, Recognised, folder_options, keep, open_drawn, read_folder
 from reconet.data.images.read import ORIENTATION, turn_upright
 from reconet.data.options import read_options
 from reconet.data.sets.folder_masks import FolderOptions

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reconet.data.formats import read_folder
 from reconet.data.formats.draw import draw
-from reconet.data.formats.recognise import read_folder
 from reconet.errors import ReconetError
 from tests.data.formats.exports import EXPORTS, Scene, save_image
 
@@ -294,7 +294,7 @@ FILE = '<annotations><meta/><image name="a.png" width="16" height="10">{}</image
         (FILE.format('<box label="" xtl="1" ytl="1" xbr="2" ybr="2"/>'), "is no name of a class"),
         (FILE.format('<polygon label="r" points="1,1;nan,2;3,4"/>'), "'nan' is no coordinate"),
         ('<annotations><track id="0"/></annotations>', "export it as CVAT for images 1.1"),
-        ("<annotations>" + "<a>" * 1000, "nests too deeply"),
+        ("<annotations>" + "<a>" * 100_000, "line 1: no element found"),
         ("<annotations><image>", "line 1: no element found"),
         (FILE.replace('"16"', '"999999999"').format(""), "is no size of an image"),
     ],

@@ -7,8 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from reconet.data.formats.convert import folder_options, keep, open_drawn
-from reconet.data.formats.recognise import Recognised, read_folder
+from reconet.data.formats import Recognised, folder_options, keep, open_drawn, read_folder
 from reconet.data.options import read_options
 from reconet.data.registry import open_dataset
 from reconet.data.sets.folder_masks import FolderOptions

@@ -8,11 +8,9 @@ import pytest
 from PIL import Image
 
 from reconet.cli import main
-from reconet.data.formats.convert import folder_options, open_drawn
-from reconet.data.formats.recognise import read_folder
+from reconet.data.formats import WRITTEN, folder_options, open_drawn, read_folder
 from reconet.data.images.read import ORIENTATION, read_mask, read_upright
 from reconet.data.options import read_options
-from reconet.data.prelabels import PRELABELS
 from reconet.data.sets.folder_masks import FolderOptions
 from reconet.inference import Predictor
 from tests.factories import write_video
@@ -46,7 +44,7 @@ def test_the_written_labels_are_those_of_the_masks(
     assert seen == 2
 
 
-@pytest.mark.parametrize("name", PRELABELS)
+@pytest.mark.parametrize("name", WRITTEN)
 def test_predictions_on_turned_photographs_come_back_as_their_labels(
     capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path, predictor: Predictor, name: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""What is written in each format gives the same labels when it is read."""
+"""What `predict --as` writes is read back as it was, and replaces nothing that a person made."""
 
 import json
 from pathlib import Path
@@ -8,19 +8,27 @@ import pytest
 from PIL import Image
 
 from reconet.data.classes import distinct_colours
-from reconet.data.formats.convert import folder_options, open_drawn
-from reconet.data.formats.recognise import Recognised, read_folder
+from reconet.data.formats import (
+    WRITTEN,
+    PredictedImage,
+    Recognised,
+    WrittenLabels,
+    folder_options,
+    open_drawn,
+    read_folder,
+    write_files,
+)
 from reconet.data.images.write import write_mask
 from reconet.data.options import read_options
-from reconet.data.prelabels import PRELABELS
-from reconet.data.prelabels.prelabelled import PrelabelledImage
-from reconet.data.prelabels.write import write_prelabels
 from reconet.data.sets.folder_masks import FolderOptions
+from reconet.errors import OutputError
 from reconet.types import IGNORE, Label
 from tests.data.formats.test_formats import SCENES
 
 READERS = {"labelstudio": "label-studio"}  # names of formats that differ when they are read
 CLASSES = ('a "b" & <c>', "no: yes # 1", "côté", "sea", "#804080")
+
+PALETTE = ((0, 0, 0), (255, 0, 0))
 
 
 def predicted(background: bool) -> dict[str, Label]:
@@ -43,9 +51,9 @@ def write(root: Path, name: str, labels: dict[str, Label], classes: tuple[str, .
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(np.zeros((*label_hw.shape, 3), np.uint8)).save(path)
         write_mask(mask, label_hw, ())
-        images.append(PrelabelledImage(place, path, place.removesuffix(".png"), mask))
+        images.append(PredictedImage(place, path, place.removesuffix(".png"), mask))
     palette = distinct_colours(len(classes))
-    written = write_prelabels(name, root, images, classes, palette)
+    written = write_files(name, WRITTEN[name], root, images, classes, palette)
     assert written.notes == ()
     return written.folder
 
@@ -71,7 +79,7 @@ def read(folder: Path) -> tuple[Recognised, dict[str, tuple[Label, tuple[str, ..
 
 
 @pytest.mark.parametrize("background", [True, False])
-@pytest.mark.parametrize("name", PRELABELS)
+@pytest.mark.parametrize("name", WRITTEN)
 def test_pre_labels_are_recognised_and_give_the_same_labels(
     tmp_path: Path, name: str, background: bool
 ) -> None:
@@ -98,7 +106,7 @@ def test_background_is_not_written(tmp_path: Path) -> None:
     assert content["categories"] == [{"id": 1, "name": "cell"}]
     (annotation,) = content["annotations"]
     assert (annotation["area"], annotation["bbox"]) == (4, [1, 1, 2, 2])
-    assert annotation["segmentation"] == [[1, 1, 3, 1, 3, 3, 1, 3]]
+    assert annotation["segmentation"] == [[1, 3, 3, 3, 3, 1, 1, 1]]
 
 
 def test_a_class_0_with_another_name_is_written(tmp_path: Path) -> None:
@@ -114,3 +122,66 @@ def test_a_json_of_labelme_names_its_image_by_a_path_that_leads_there(tmp_path: 
     path = folder / "sub" / "a.json"
     there = path.parent / json.loads(path.read_text())["imagePath"]
     assert there.resolve() == (folder / "images/sub/a.png").resolve()
+
+
+def write_small(
+    out: Path, *names: str, format_name: str = "labelme", label: int = 1
+) -> WrittenLabels:
+    """Write the labels of small images."""
+    mask = out / f"mask{label}.png"
+    write_mask(mask, np.full((3, 4), label, np.uint8), ())
+    images = [PredictedImage(n, out / n, n.rpartition(".")[0], mask) for n in names]
+    return write_files(
+        format_name, WRITTEN[format_name], out, images, ("background", "cell"), PALETTE
+    )
+
+
+def test_a_file_that_was_not_changed_is_replaced(tmp_path: Path) -> None:
+    write_small(tmp_path, "a.png")
+    before = (tmp_path / "labelme/a.json").read_text()
+    result = write_small(tmp_path, "a.png", label=0)
+    assert (result.files, result.notes) == (1, ())
+    assert (tmp_path / "labelme/a.json").read_text() != before
+
+
+def test_a_file_that_was_corrected_is_kept_and_named(tmp_path: Path) -> None:
+    write_small(tmp_path, "a.png", "b.png")
+    path = tmp_path / "labelme/a.json"
+    path.write_text("corrected")
+    result = write_small(tmp_path, "a.png", "b.png", label=0)
+    assert path.read_text() == "corrected"
+    assert result.files == 1
+    assert "labelme/a.json was changed since" in result.notes[0]
+
+
+def test_a_file_of_a_stranger_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "coco").mkdir()
+    (tmp_path / "coco/annotations.json").write_text("{}")
+    result = write_small(tmp_path, "a.png", format_name="coco")
+    assert result.files == 0
+    assert (tmp_path / "coco/annotations.json").read_text() == "{}"
+
+
+def test_images_that_would_share_a_file_are_named(tmp_path: Path) -> None:
+    result = write_small(tmp_path, "a.png", "A.jpg", "c.png", format_name="yolo")
+    assert result.files == 3
+    assert "another image has" in result.notes[0]
+
+
+def test_names_that_no_format_can_hold_are_left_out(tmp_path: Path) -> None:
+    result = write_small(tmp_path, "a\n.png", "b\udcff.png", "c.png", format_name="cvat")
+    assert [note.startswith("left out: ") for note in result.notes] == [True, True]
+    assert 'name="c.png"' in (tmp_path / "cvat/annotations.xml").read_text()
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/labelme").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OutputError, match="no ordinary folder"):
+        write_small(tmp_path / "out", "a.png")
+    (tmp_path / "out/yolo").mkdir()
+    (tmp_path / "out/yolo/labels").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OutputError, match="leads out of"):
+        write_small(tmp_path / "out", "a.png", format_name="yolo")
+    assert not list((tmp_path / "elsewhere").iterdir())

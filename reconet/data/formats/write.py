@@ -1,4 +1,4 @@
-"""Write pre-labels so that nothing is lost: no file of others, and no label that was corrected.
+"""Write predicted labels so that nothing is lost: no file of others, and none that was corrected.
 
 The folder keeps a list of what was written, .prelabels.jsonl, with a hash of each file. A file
 that is not as it was written belongs to the user, and is kept. Each file is written in one move.
@@ -7,17 +7,23 @@ that is not as it was written belongs to the user, and is kept. Each file is wri
 import json
 import os
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from reconet.data.prelabels import PRELABELS
-from reconet.data.prelabels.prelabelled import PrelabelledImage, TextFile, classes_to_write
-from reconet.errors import DataError, OutputError, pick
+from reconet.data.formats.labelled import (
+    BACKGROUND_NAMES,
+    Encode,
+    PredictedImage,
+    TextFile,
+    WrittenClass,
+)
+from reconet.errors import DataError, OutputError
 from reconet.system.files import append_text, write_text
 from reconet.system.progress import SILENT, Progress
+from reconet.system.readable import printable
 from reconet.system.reading import read_file
 from reconet.types import Colour
 
@@ -25,7 +31,7 @@ RECORD = ".prelabels.jsonl"  # hidden: no format reads it
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prelabels:
+class WrittenLabels:
     """What was written."""
 
     format: str
@@ -38,37 +44,47 @@ class Prelabels:
         return vars(self) | {"folder": str(self.folder), "notes": list(self.notes)}
 
 
-def write_prelabels(
+def write_files(
     format_name: str,
+    encode: Encode,
     out: Path,
-    images: Sequence[PrelabelledImage],
+    images: Sequence[PredictedImage],
     classes: Sequence[str],
     palette: Sequence[Colour],
     progress: Progress = SILENT,
-) -> Prelabels:
+) -> WrittenLabels:
     """Write the labels of images in a format, into a folder of its name in `out`."""
-    chosen = pick(PRELABELS, format_name, "format of --as")
     folder = out / format_name
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise OutputError(f"cannot write {folder}: it is no ordinary folder.")
     notes: list[str] = []
     ours, written, seen = _read_record(folder), 0, set[str]()
     progress.start(len(images), f"write {format_name}")
-    files = chosen.encode(
-        _told(images, notes, progress), classes_to_write(classes, palette), folder
-    )
-    for file in files:
+    for file in encode(_told(images, notes, progress), classes_to_write(classes, palette), folder):
         if file.name.casefold() in seen:  # some disks do not tell a.txt from A.txt
             notes.append(f"left out: another image has {folder / file.name} too; rename one.")
             continue
         seen.add(file.name.casefold())
         written += _write(folder, file, ours, notes)
-    return Prelabels(format=format_name, folder=folder, files=written, notes=tuple(notes))
+    return WrittenLabels(format=format_name, folder=folder, files=written, notes=tuple(notes))
+
+
+def classes_to_write(classes: Sequence[str], palette: Sequence[Colour]) -> list[WrittenClass]:
+    """List all classes but the background: class 0, if it is called so.
+
+    In these formats pixels in no region are background. A region of it would cover the image.
+    """
+    names = [printable(" ".join(name.split())) for name in classes]
+    skipped = int(bool(names) and names[0].lower() in BACKGROUND_NAMES)
+    return [
+        WrittenClass(number, label, names[label], "#{:02x}{:02x}{:02x}".format(*palette[label]))
+        for number, label in enumerate(range(skipped, len(names)))
+    ]
 
 
 def _told(
-    images: Sequence[PrelabelledImage], notes: list[str], progress: Progress
-) -> Iterator[PrelabelledImage]:
+    images: Iterable[PredictedImage], notes: list[str], progress: Progress
+) -> Iterator[PredictedImage]:
     """Yield the images whose names these formats can hold, and count them."""
     for image in images:
         if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in image.name):
