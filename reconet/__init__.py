@@ -6,8 +6,6 @@ Names are loaded when they are first used: `import reconet` does not import torc
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from reconet.system.moved import explain_moved_modules
-
 if TYPE_CHECKING:
     from reconet.data import DATASETS as DATASETS
     from reconet.data import DatasetEntry as DatasetEntry
@@ -97,6 +95,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
-
-
-explain_moved_modules()

@@ -3,6 +3,7 @@
 last.pt holds tensors, numbers and text. Loading it never runs code from it.
 """
 
+import shlex
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -12,13 +13,13 @@ from zipfile import ZipFile
 import torch
 from torch import Tensor
 
-from reconet.engine.run_directory import offer_best
 from reconet.engine.train import State
 from reconet.errors import CheckpointError, first_line
 from reconet.models.trained import TrainedNetwork, read_info, read_weights, save_trained
 from reconet.system.files import write_atomic
+from reconet.system.progress import SILENT, Progress
 from reconet.system.reading import WEIGHTS_BYTES, check_file
-from reconet.system.run_files import BEST, LAST
+from reconet.system.run_files import BEST, LAST, RECIPE
 from reconet.system.tensor_files import check_sum
 
 CHUNK = 2**20
@@ -58,7 +59,7 @@ def save_last(path: Path, state: State, log_state: LogState) -> None:
     write_atomic(path, lambda file: torch.save(content, file))
 
 
-def load_last(path: Path, state: State) -> LogState:
+def load_last(path: Path, state: State, progress: Progress = SILENT) -> LogState:
     """Load a saved state into `state`, and return the state of the log."""
     try:
         content = _read_last(path)
@@ -74,10 +75,14 @@ def load_last(path: Path, state: State) -> LogState:
         if type(step) is not int or step < 0:
             raise ValueError(f"its step is {step!r}")
         state.step = step
-        return LogState(**content["progress"])
+        log_state = LogState(**content["progress"])
     except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         reason = first_line(error)
         raise CheckpointError(f"{path} does not fit this recipe's network: {reason}") from error
+    if log_state.best_score < 0 or _is_whole(path.with_name(BEST)):
+        return log_state
+    progress.note(f"{BEST} is lost or damaged: the next validation writes it again")
+    return replace(log_state, best_score=-1.0)
 
 
 def save_best(path: Path, trained: TrainedNetwork, *, newest: bool) -> bool:
@@ -93,6 +98,36 @@ def save_best(path: Path, trained: TrainedNetwork, *, newest: bool) -> bool:
             return False
     save_trained(path, trained)
     return True
+
+
+def saved_step(path: Path) -> int | None:
+    """Return the step of a checkpoint, or None if it cannot be read."""
+    with suppress(CheckpointError):
+        step = _read_last(path).get("step")
+        return step if type(step) is int else None
+    return None
+
+
+def _is_whole(path: Path) -> bool:
+    """Return whether a network can be read as it was written."""
+    try:
+        check_sum(path)
+        read_info(path)
+    except (CheckpointError, OSError):
+        return False
+    return True
+
+
+def offer_best(directory: Path) -> str:
+    """Say how to go on from a run that cannot be resumed: from its best network, if it has one."""
+    words, how = [str(directory / RECIPE)], "begin again"
+    with suppress(CheckpointError):
+        info = read_info(directory / BEST)
+        score = f", mIoU {100 * info.score['miou']:.2f} %" if "miou" in info.score else ""
+        words += ["--set", f"train.init_from={directory}"]
+        how = f"go on from its best network (step {info.step:,}{score})"
+    command = shlex.join(["reconet", "train", *words, "--out", f"{directory}-again"])
+    return f" To {how}: {command}"
 
 
 def run_weights(source: Path) -> dict[str, Tensor]:

@@ -125,7 +125,7 @@ class TrainingRun:
         self.log_state = LogState()
         with processes.together():
             if opened.resume:
-                self.log_state = load_last(directory / LAST, self.state)
+                self.log_state = load_last(directory / LAST, self.state, progress)
         self.before = opened.before
         self.balanced = balanced_recipe(
             recipe, directory, self.train_set, processes, progress, resume=opened.resume

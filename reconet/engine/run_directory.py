@@ -18,15 +18,14 @@ last.pt is there from step 0 on, so a run with best.safetensors and without last
 
 import json
 import os
-import shlex
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reconet.errors import CheckpointError, OutputError, TrainingError
+from reconet.engine.checkpoint import offer_best, saved_step
+from reconet.errors import OutputError, TrainingError
 from reconet.evaluation.benchmarks import without_nan
-from reconet.models.trained import read_info
 from reconet.recipes.schema import Recipe, list_settings
 from reconet.recipes.storage import read_recipe, write_recipe
 from reconet.system.distributed import Processes
@@ -116,8 +115,10 @@ def open_run(directory: Path, recipe: Recipe, *, resume: bool) -> OpenedRun:
                 f"{directory} is not empty and holds no run; name another directory."
             )
         return OpenedRun(False, recipe)
-    has_last = (directory / LAST).exists()
-    lost = not has_last and (directory / BEST).exists()
+    has_last, has_best = ((directory / name).exists() for name in (LAST, BEST))
+    lost = has_best and not has_last
+    if not (resume or has_best) and has_last and saved_step(directory / LAST) == 0:
+        return OpenedRun(False, recipe)  # its training failed before it had anything to lose
     if not resume:
         how = "" if lost else "resume it (--resume, in Python resume=True), or "
         raise TrainingError(
@@ -131,24 +132,13 @@ def open_run(directory: Path, recipe: Recipe, *, resume: bool) -> OpenedRun:
     return OpenedRun(has_last, before)
 
 
-def offer_best(directory: Path) -> str:
-    """Say how to go on from a run that cannot be resumed: from its best network, if it has one."""
-    words, how = [str(directory / RECIPE)], "begin again"
-    with suppress(CheckpointError):
-        info = read_info(directory / BEST)
-        score = f", mIoU {100 * info.score['miou']:.2f} %" if "miou" in info.score else ""
-        words += ["--set", f"train.init_from={directory}"]
-        how = f"go on from its best network (step {info.step:,}{score})"
-    command = shlex.join(["reconet", "train", *words, "--out", f"{directory}-again"])
-    return f" To {how}: {command}"
-
-
 def keep_changes(directory: Path, before: Recipe, recipe: Recipe) -> None:
     """Write the recipe of a new run, or what changed in a resumed one beside its machine."""
     data = before.data.model_copy(update={"on_error": recipe.data.on_error})
     changed = before.model_copy(update={"train": recipe.train, "data": data})
-    if changed != before or not (directory / RECIPE).exists():
-        write_recipe(changed, directory / RECIPE)
+    path = directory / RECIPE
+    if not path.exists() or read_recipe(path) != changed:
+        write_recipe(changed, path)
 
 
 def _check_same_recipe(old: Recipe, new: Recipe, directory: Path) -> None:

@@ -25,6 +25,9 @@ from reconet.system.distributed import Processes
 from reconet.system.hardware import make_bf16_safe, set_deterministic
 from reconet.types import IGNORE
 
+# Options of datasets that name places of one machine.
+PLACES = ("images", "masks", "pairs", "splits", "title")
+
 
 def total_steps(recipe: Recipe, images: int) -> int:
     """Return the length of a training on so many images."""
@@ -106,12 +109,13 @@ def open_splits(recipe: Recipe, processes: Processes) -> tuple[Dataset, Dataset]
 def _facts(recipe: Recipe, splits: Sequence[Dataset]) -> dict[str, str]:
     """Describe what all processes must have in common. Places of files may differ."""
     settings = recipe.model_dump_json(exclude={"data": {"root", "options", "workers"}})
-    facts = {"settings": _digest([settings])}
+    meanings = [f"{k}={v}" for k, v in sorted(recipe.data.options.items()) if k not in PLACES]
+    facts = {}
     for split in splits:
         classes, images = split.info.classes, map(fingerprint, repeat(split), range(len(split)))
         facts[f"classes of {split.split}"] = f"{len(classes)} classes, {_digest(classes)}"
         facts[f"images of {split.split}"] = f"{len(split)} images, {_digest(images)}"
-    return facts
+    return facts | {"settings": _digest([settings, *meanings])}
 
 
 def _digest(lines: Iterable[str]) -> str:

@@ -149,8 +149,12 @@ def _distribute(model: Segmenter, processes: Processes) -> nn.Module:
 
 def _labels(batch: AnyBatch, recipe: Recipe, device: torch.device) -> Tensor:
     stride = recipe.loss.stride
-    label_bhw = batch.label_bhw.to(device, non_blocking=True)
-    return label_bhw[:, stride // 2 :: stride, stride // 2 :: stride]
+    return _move(batch.label_bhw, device)[:, stride // 2 :: stride, stride // 2 :: stride]
+
+
+def _move(x: Tensor, device: torch.device) -> Tensor:
+    # Only CUDA waits for memory that is not pinned. Elsewhere the next batch would overwrite it.
+    return x.to(device, non_blocking=device.type == "cuda")
 
 
 def _backward(
@@ -164,7 +168,7 @@ def _backward(
     class_weight_k: Tensor | None,
 ) -> Tensor:
     """Compute the gradients of a step. Return this process's part of the loss."""
-    inputs = _map_inputs(batch.inputs, lambda x: x.to(processes.device, non_blocking=True))
+    inputs = _map_inputs(batch.inputs, partial(_move, device=processes.device))
     if not recipe.train.channels_last:
         inputs = _map_inputs(inputs, Tensor.contiguous)
     micro = recipe.train.micro_batch or len(label_bhw)

@@ -12,5 +12,4 @@ hardware.py     describe this machine and find out what its CPU can do
 timing.py       time several calls side by side
 own_code.py     import modules of the user
 progress.py     the protocol by which long tasks report progress
-moved.py        tell where a module of 0.1 is now
 """

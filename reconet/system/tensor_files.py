@@ -55,7 +55,10 @@ def check_sum(path: Path) -> None:
         while block := file.read(MEBIBYTE):
             checksum = zlib.crc32(block, checksum)
     if found[1] != _as_text(checksum):
-        reason = "it is damaged, or another program has changed it: its checksum does not fit"
+        reason = (
+            "it is damaged, or another program has changed it: its checksum does not fit; take a "
+            "copy of it, or train again"
+        )
         raise OSError(errno.EIO, reason, str(path))
 
 

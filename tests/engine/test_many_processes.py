@@ -100,6 +100,7 @@ def test_processes_with_other_images_or_settings_are_refused(tmp_path: Path) -> 
         [
             ("data.options.train=24", "images of train of process 1 on "),
             ("optim.lr=0.03", "settings of process 1 on "),
+            ("data.options.seed=7", "images of train of process 1 on "),
         ],
         start=29741,
     ):

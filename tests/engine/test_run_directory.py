@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from reconet.data.loader import Batch
 from reconet.engine.run_directory import Log, lock_directory, read_log
+from reconet.engine.train import Step
 from reconet.errors import OutputError, TrainingError
 from reconet.models.trained import load_trained, save_trained
+from reconet.recipes.storage import read_recipe
 from reconet.system.run_files import BEST, RECIPE, SHEET
 from tests.factories import tiny_network, write_run
 from tests.launch import TINY_NETWORK, last, run_main
@@ -205,11 +206,11 @@ def test_a_worse_network_never_replaces_a_better_one(
     run = tmp_path / "run"
     arguments = ["train", "scenes/tiny", f"--out={run}", *TINY_NETWORK]
 
-    def dies(*_: object) -> Iterator[Batch]:
+    def dies(*_: object) -> Iterator[Step]:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("reconet.engine.run.fail_together", dies)
+        patch.setattr("reconet.engine.run.train", dies)
         assert run_main(capsys, *arguments)[0] == 130
     first = (run / "last.pt").read_bytes()  # of step 0
     assert run_main(capsys, *arguments, "--resume")[0] == 0
@@ -221,3 +222,31 @@ def test_a_worse_network_never_replaces_a_better_one(
         assert last(run)["step"] == 2
         replaced = (run / BEST).read_bytes() != kept
         assert replaced == (kept != best), "one that is damaged is no better one"
+
+
+def test_a_training_that_failed_with_nothing_to_lose_may_begin_anew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["train", "scenes/tiny", f"--out={tmp_path / 'run'}", *TINY_NETWORK]
+    with monkeypatch.context() as patch:
+        patch.setattr("reconet.engine.optim.poly", lambda *_, **__: float("nan"))
+        code, _, err = run_main(capsys, *words, "--set=optim.lr=0.5")
+    assert code == 2
+    assert "Try a lower optim.lr" in err
+    assert run_main(capsys, *words)[0] == 0
+    assert read_recipe(tmp_path / "run" / RECIPE).optim.lr < 0.5
+    assert run_main(capsys, *words)[0] == 2, "now there is something to lose"
+
+
+def test_a_best_network_that_was_damaged_is_written_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    words = ["train", "scenes/tiny", f"--out={run}", *TINY_NETWORK]
+    assert run_main(capsys, *words)[0] == 0
+    (run / BEST).write_bytes((run / BEST).read_bytes()[:-50] + bytes(50))
+    longer = [*words, "--resume", "--set=train.steps=4"]
+    code, _, err = run_main(capsys, *longer)
+    assert code == 0
+    assert f"{BEST} is lost or damaged" in err
+    assert load_trained(run).info.step == 4

@@ -78,7 +78,10 @@ def number_classes(
             (own if name in used else unused).append(name)
     classes = [BACKGROUND, *own] if grounded else own
     if len(classes) > MAX_CLASSES:
-        raise DataError(f"there are {len(classes)} classes, and at most {MAX_CLASSES} can be told.")
+        raise DataError(
+            f"there are {len(classes)} classes, and labels of 8 bits tell at most {MAX_CLASSES}: "
+            "join rare ones, or leave some out."
+        )
     labels |= {name: classes.index(name) for name in own}
     labels = {name: labels[name] for name in labels if name in used}
     numbered = [
