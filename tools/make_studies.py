@@ -13,12 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from reconet.study.trial import RESULTS, is_study, read_study
+
 from reconet.errors import pick
 from reconet.study import StudyResult, add_results, open_study, read_results, write_results
 from reconet.study.page import render_markdown
 from reconet.study.plots import save_figures
-from reconet.study.results_file import RESULTS
-from reconet.study.study_file import is_study, read_study
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "studies.md"
@@ -45,7 +45,7 @@ def _part(match: re.Match[str], root: Path) -> str:
     if match["variants"]:
         result = _choose(result, match["variants"].split(","))
         folder /= f"to_{result.baseline}"
-    text = render_markdown(result, save_figures(result, folder), root / "docs")
+    text = render_markdown(result, save_figures(result, folder))
     link = f"[The results of each training](studies/{directory.name}/{RESULTS})"
     return f"{match['head']}\n{text}\n{link}\n\n{match['end']}"
 

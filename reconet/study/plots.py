@@ -2,14 +2,15 @@
 
 import io
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reconet.study.result import StudyResult, VariantResult
-from reconet.study.spectrum import PARTS
+from reconet.study.results import Estimate, StudyResult, VariantResult
+from reconet.study.trial import PARTS
 from reconet.system.files import write_bytes
 from reconet.system.readable import counted
 
@@ -18,6 +19,7 @@ PRINT = (430, 290)  # width and height of the plot of costs between its outer po
 MARGIN = 0.12  # of that width, on each side
 CHARACTER = 4.6  # width of a letter of its names
 PANELS = (
+    ("miou", "mIoU %"),
     ("attention_spread", "spread of A"),
     ("effective_rank", "effective rank of A"),
     ("lambda_spread", "spread of lambda"),
@@ -49,71 +51,76 @@ def encode_png(figure: Figure) -> bytes:
 
 def save_figures(result: StudyResult, directory: Path) -> list[Path]:
     """Write all figures as PNG files."""
-    paths = []
-    for name, figure in draw_figures(result).items():
-        path = directory / f"{result.study.name}-{name}.png"
+    figures = draw_figures(result)
+    paths = [directory / f"{result.study.name}-{name}.png" for name in figures]
+    for path, figure in zip(paths, figures.values(), strict=True):
         write_bytes(path, encode_png(figure))
-        paths.append(path)
     return paths
 
 
 def draw_scores(result: StudyResult) -> Figure | None:
     """Draw each seed as a dot, and the mean of each variant with its interval."""
-    rows = [row for row in result.rows if row.score is not None]
-    if not rows:
-        return None
-    figure = Figure(figsize=(8, 1.3 + 0.36 * len(rows)), dpi=130, layout="constrained")
-    axes = figure.add_subplot()
-    for line, row in enumerate(rows):
-        assert row.score is not None
-        is_baseline = row.variant == result.baseline
-        colour = SOFT if is_baseline else OTHER
-        values = [100 * trial.figures["miou"] for trial in row.trials]
-        axes.plot(values, [line] * len(values), "o", color=colour, alpha=0.35, markersize=5)
-        half = None if row.score.half_width is None else 100 * row.score.half_width
-        mean = 100 * row.score.mean
-        axes.errorbar(mean, line, xerr=half, fmt="D", color=colour, capsize=4, markersize=6)
-        if is_baseline:
-            axes.axvline(mean, color=SOFT, linewidth=0.8, linestyle=":")
-    axes.set_yticks(range(len(rows)), [_plain(row.variant) for row in rows])
-    axes.invert_yaxis()
-    axes.set_xlabel("mIoU %, dots: seeds, bars: 95 % interval of the mean")
-    axes.set_title(_plain(_title(result)), loc="left", fontsize=10)
-    axes.grid(True, axis="x", alpha=0.3)
-    return figure
+    lines = [
+        (
+            row.variant,
+            [trial.figures["miou"] for trial in row.trials],
+            row.score,
+            SOFT if row.variant == result.baseline else OTHER,
+        )
+        for row in result.rows
+        if row.score is not None
+    ]
+    label = "mIoU %, dots: seeds, bars: 95 % interval of the mean"
+    start = next((100 * mean.mean for name, _, mean, _ in lines if name == result.baseline), None)
+    return _draw_estimates(result, lines, label, start)
 
 
 def draw_differences(result: StudyResult) -> Figure | None:
     """Draw the difference of each variant to the baseline: its seeds, mean and interval."""
-    rows = [row for row in result.rows if row.difference is not None]
-    if not rows:
-        return None
-    figure = Figure(figsize=(8, 1.3 + 0.36 * len(rows)), dpi=130, layout="constrained")
-    axes = figure.add_subplot()
-    axes.axvline(0, color=SOFT, linewidth=0.8)
-    for line, row in enumerate(rows):
-        assert row.difference is not None
-        colour = ACCENT if row.difference.excludes_zero() else OTHER
-        values = [100 * value for value in row.pairs.values()]
-        axes.plot(values, [line] * len(values), "o", color=colour, alpha=0.35, markersize=5)
-        half = row.difference.half_width
-        axes.errorbar(
-            100 * row.difference.mean,
-            line,
-            xerr=None if half is None else 100 * half,
-            fmt="D",
-            color=colour,
-            capsize=4,
-            markersize=6,
+    lines = [
+        (
+            row.variant,
+            list(row.pairs.values()),
+            row.difference,
+            ACCENT if row.difference.excludes_zero() else OTHER,
         )
-    axes.set_yticks(range(len(rows)), [_plain(row.variant) for row in rows])
-    axes.invert_yaxis()
-    axes.set_xlabel(
-        f"difference to {_plain(result.baseline)}, points of mIoU; dots: seeds, "
-        "bars: 95 % interval, red: zero is outside",
-        fontsize=9,
+        for row in result.rows
+        if row.difference is not None
+    ]
+    label = (
+        f"difference to {_escape(result.baseline)}, points of mIoU; dots: seeds, "
+        "bars: 95 % interval, red: zero is outside"
     )
-    axes.set_title(_plain(_title(result)), loc="left", fontsize=10)
+    return _draw_estimates(result, lines, label, 0)
+
+
+def _draw_estimates(
+    result: StudyResult,
+    lines: Sequence[tuple[str, Sequence[float], Estimate, str]],
+    label: str,
+    start: float | None,
+) -> Figure | None:
+    """Draw a line for each variant: values as dots, and an estimate in its colour with a bar."""
+    if not lines:
+        return None
+    figure = Figure(figsize=(8, 1.3 + 0.36 * len(lines)), dpi=130, layout="constrained")
+    axes = figure.add_subplot()
+    if start is not None:
+        axes.axvline(start, color=SOFT, linewidth=0.8, linestyle=":")
+    for y, (_, values, mean, colour) in enumerate(lines):
+        per_cent = [100 * value for value in values]
+        axes.plot(per_cent, [y] * len(values), "o", color=colour, alpha=0.35, markersize=5)
+        style: dict[str, Any] = {"fmt": "D", "color": colour, "capsize": 4, "markersize": 6}
+        axes.errorbar(100 * mean.mean, y, xerr=_half(mean), **style)
+    axes.set_yticks(range(len(lines)), [_escape(name) for name, *_ in lines])
+    axes.invert_yaxis()
+    axes.set_xlabel(label, fontsize=9)
+    data = result.recipe.data
+    splits = f"{data.name}, trained on {data.train_split}, scored on {data.val_split}"
+    counts = sorted({len(row.trials) for row in result.rows})
+    fewest = f"{counts[0]} to " if counts[0] < counts[-1] else ""
+    title = f"{result.study.question}\n{splits}, {fewest}{counted(counts[-1], 'seed')}"
+    axes.set_title(_escape(title), loc="left", fontsize=10)
     axes.grid(True, axis="x", alpha=0.3)
     return figure
 
@@ -121,11 +128,11 @@ def draw_differences(result: StudyResult) -> Figure | None:
 def draw_training(result: StudyResult) -> Figure | None:
     """Draw score and liveness over training, as means over seeds. One validation is no curve."""
     rows = [row for row in result.rows if any(len(trial.trajectory) > 1 for trial in row.trials)]
-    if not rows:
+    # Few contexts of a ranked study have a low-rank tensor.
+    shown = PANELS[:1] if result.study.ranked else PANELS
+    panels = [panel for panel in shown if any(_curve(row, panel[0]) for row in rows)]
+    if not panels:
         return None
-    panels = [("miou", "mIoU %"), *(p for p in PANELS if any(_curve(r, p[0]) for r in rows))]
-    if result.study.ranked:
-        panels = panels[:1]  # few of the contexts have a low-rank tensor
     columns = min(2, len(panels))
     lines = -(-len(panels) // columns)
     figure = Figure(figsize=(4.6 * columns + 1.6, 3.0 * lines), dpi=130, layout="constrained")
@@ -133,10 +140,11 @@ def draw_training(result: StudyResult) -> Figure | None:
     handles: dict[str, Any] = {}
     for axes, (name, label) in zip(grid.flat, panels, strict=False):
         for index, row in enumerate(rows):
-            points = _curve(row, name)
-            if points:
-                handles[_plain(row.variant)] = _draw(
-                    axes, points, index, 100 if name == "miou" else 1
+            if points := _curve(row, name):
+                steps, values = zip(*points, strict=True)
+                style = ("-", "--", ":")[index // 10 % 3]
+                [handles[_escape(row.variant)]] = axes.plot(
+                    steps, values, style, color=f"C{index % 10}", marker=".", markersize=4
                 )
         axes.margins(y=0.1)
         axes.set(xlabel="step", title=label, ylim=(0, None))
@@ -147,17 +155,29 @@ def draw_training(result: StudyResult) -> Figure | None:
     return figure
 
 
+def _curve(row: VariantResult, name: str) -> list[tuple[float, float]]:
+    """Return means over seeds at every step that all of them have."""
+    by_seed = [
+        {line["step"]: line[name] for line in trial.trajectory if name in line}
+        for trial in row.trials
+    ]
+    steps = sorted(set.intersection(*map(set, by_seed))) if by_seed else []
+    factor = 100 if name == "miou" else 1
+    return [(step, factor * fmean(lines[step] for lines in by_seed)) for step in steps]
+
+
 def draw_spectra(result: StudyResult) -> Figure | None:
     """Draw the effective rank of lambda and of the three unfoldings against r."""
-    rows = [row for row in result.rows if any(trial.spectrum for trial in row.trials)]
+    all_spectra = [[t.spectrum for t in row.trials if t.spectrum] for row in result.rows]
+    rows = [spectra for spectra in all_spectra if spectra]
     if not rows:
         return None
+    ranks = [spectra[0].rank for spectra in rows]
     figure = Figure(figsize=(10, 3.8), dpi=130, layout="constrained")
     left, right = figure.subplots(1, 2)
     for part in PARTS:
-        effective = [_mean_spectrum(row, "effective", part) for row in rows]
-        for_99 = [_mean_spectrum(row, "for_99", part) for row in rows]
-        ranks = [next(t.spectrum.rank for t in row.trials if t.spectrum) for row in rows]
+        effective = [fmean(one.effective[part] for one in spectra) for spectra in rows]
+        for_99 = [fmean(one.for_99[part] for one in spectra) for spectra in rows]
         left.plot(ranks, effective, "o-", label=part, markersize=4)
         right.plot(ranks, for_99, "o-", label=part, markersize=4)
     for axes, title in ((left, "effective rank"), (right, "needed for 99 % of the energy")):
@@ -172,18 +192,17 @@ def draw_spectra(result: StudyResult) -> Figure | None:
 
 def draw_cost(result: StudyResult) -> Figure | None:
     """Draw scores against multiply-adds, each variant with its name, in red if it has ranks."""
-    rows = [row for row in result.rows if row.score is not None]
+    rows = [(row, row.score) for row in result.rows if row.score is not None]
     if not rows:
         return None
     figure = Figure(figsize=(8, 5), dpi=130, layout="constrained")
     axes = figure.add_subplot()
-    points = [(r.trials[0].macs / 1e9, 100 * r.score.mean) for r in rows if r.score is not None]
-    names = [_plain(row.variant) for row in rows]
-    for row, point in zip(rows, points, strict=True):
-        assert row.score is not None
+    points = [(row.trials[0].macs / 1e9, 100 * score.mean) for row, score in rows]
+    names = [_escape(row.variant) for row, _ in rows]
+    for (row, score), point in zip(rows, points, strict=True):
         colour = ACCENT if any(trial.spectrum for trial in row.trials) else OTHER
-        half = None if row.score.half_width is None else 100 * row.score.half_width
-        axes.errorbar(*point, yerr=half, fmt="o", color=colour, alpha=0.8, elinewidth=0.6)
+        style: dict[str, Any] = {"fmt": "o", "color": colour, "alpha": 0.8, "elinewidth": 0.6}
+        axes.errorbar(*point, yerr=_half(score), **style)
     for name, point, (x, y) in zip(names, points, place_names(names, points), strict=True):
         axes.annotate(
             name,
@@ -208,73 +227,37 @@ def place_names(
 
     Offsets are in points of print. Nearer places are tried first, then those farther away.
     """
-    low, scale = zip(*(_print_scale(axis, points) for axis in (0, 1)), strict=True)
-    dots = [((x - low[0]) * scale[0], (y - low[1]) * scale[1]) for x, y in points]
-    taken = [(x - 3, x + 3, y - 3, y + 3) for x, y in dots]
+    xs, ys = (
+        _in_print(values, length)
+        for values, length in zip(zip(*points, strict=True), PRINT, strict=True)
+    )
+    taken = [(x - 3, x + 3, y - 3, y + 3) for x, y in zip(xs, ys, strict=True)]
     offsets = []
-    for name, (x, y) in zip(names, dots, strict=True):
+    for name, x, y in zip(names, xs, ys, strict=True):
         wide = CHARACTER * len(name)
-        for right, up in [(side, up) for up in (0, 11, -11, 22, -22, 33, -33) for side in (1, -1)]:
-            edge = x + 7 * right
-            box = (
-                min(edge, edge + wide * right),
-                max(edge, edge + wide * right),
-                y + up - 5,
-                y + up + 5,
-            )
-            if _inside(box) and not any(_overlap(box, other) for other in taken):
+        for up, right in product((0, 11, -11, 22, -22, 33, -33), (1, -1)):
+            near, far = x + 7 * right, x + (7 + wide) * right
+            left, end, low, high = min(near, far), max(near, far), y + up - 5, y + up + 5
+            in_frame = left >= -MARGIN * PRINT[0] and end <= (1 + MARGIN) * PRINT[0]
+            if in_frame and not any(
+                left < b and a < end and low < d and c < high for a, b, c, d in taken
+            ):
                 break
-        taken.append(box)
+        taken.append((left, end, low, high))
         offsets.append((7.0 * right, float(up)))
     return offsets
 
 
-def _print_scale(axis: int, points: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Return the lowest value along an axis of the plot, and points of print per unit."""
-    values = [point[axis] for point in points]
-    return min(values), PRINT[axis] / ((max(values) - min(values)) or 1)
+def _in_print(values: Sequence[float], length: float) -> list[float]:
+    """Return values along an axis in points of print, from 0 to `length`."""
+    extent = (max(values) - min(values)) or 1
+    return [(value - min(values)) / extent * length for value in values]
 
 
-def _inside(box: Sequence[float]) -> bool:
-    return box[0] >= -MARGIN * PRINT[0] and box[1] <= (1 + MARGIN) * PRINT[0]
+def _half(value: Estimate) -> float | None:
+    return None if value.half_width is None else 100 * value.half_width
 
 
-def _overlap(one: Sequence[float], other: Sequence[float]) -> bool:
-    return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
-
-
-def _draw(axes: Axes, points: Sequence[tuple[float, float]], index: int, factor: float) -> Any:
-    style = ("-", "--", ":")[index // 10 % 3]
-    steps = [step for step, _ in points]
-    values = [factor * value for _, value in points]
-    return axes.plot(steps, values, style, color=f"C{index % 10}", marker=".", markersize=4)[0]
-
-
-def _curve(row: VariantResult, name: str) -> list[tuple[float, float]]:
-    """Return means over seeds at every step that all of them have."""
-    by_seed = [
-        {line["step"]: line[name] for line in trial.trajectory if name in line}
-        for trial in row.trials
-    ]
-    if not by_seed:
-        return []
-    steps = sorted(set.intersection(*(set(lines) for lines in by_seed)))
-    return [(step, sum(lines[step] for lines in by_seed) / len(by_seed)) for step in steps]
-
-
-def _mean_spectrum(row: VariantResult, figure: str, part: str) -> float:
-    values = [getattr(trial.spectrum, figure)[part] for trial in row.trials if trial.spectrum]
-    return float(sum(values) / len(values))
-
-
-def _title(result: StudyResult) -> str:
-    data = result.recipe.data
-    splits = f"{data.name}, trained on {data.train_split}, scored on {data.val_split}"
-    counts = sorted({len(row.trials) for row in result.rows})
-    fewest = f"{counts[0]} to " if counts[0] < counts[-1] else ""
-    return f"{result.study.question}\n{splits}, {fewest}{counted(counts[-1], 'seed')}"
-
-
-def _plain(text: str) -> str:
+def _escape(text: str) -> str:
     """Escape dollar signs, which would start a formula."""
     return text.replace("$", r"\$")

@@ -14,9 +14,9 @@ from reconet.errors import OutputError, TrainingError
 from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
 from reconet.study import StudyPlan, make_plan, prepare_study, run_study
-from reconet.study.features import distinct_recipes
 from reconet.study.run_trial import run_trial
 from reconet.study.scheduler import run_trials
+from reconet.study.study import distinct_recipes
 from reconet.study.trial import Trial, make_trials
 from reconet.system.progress import SILENT
 from reconet.system.user_cache import ROOT_VARIABLE
@@ -148,7 +148,35 @@ def test_networks_go_once_they_are_scored_and_the_report_is_still_made(tmp_path:
     assert not result.missing
     assert (out / "report.html").is_file()
     [plus] = [row for row in result.rows if row.variant == "plus"]
-    assert plus.with_mean() is not None
+    assert plus.with_mean is not None
+
+
+def test_jobs_share_the_gpus_that_the_study_may_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[str] = []
+
+    class Ended:
+        returncode, stdin = 1, None
+
+        def __init__(self, *_: object, env: dict[str, str], **__: object) -> None:
+            given.append(env["CUDA_VISIBLE_DEVICES"])
+
+        def poll(self) -> int:
+            return 1
+
+    monkeypatch.setattr(subprocess, "Popen", Ended)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    for visible, expected in ((None, "010"), ("5,GPU-1f", ["5", "GPU-1f", "5"])):
+        given.clear()
+        if visible is None:
+            monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        else:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        trials = trials_of(plan("fcn,plus,plain"), tmp_path / "out")
+        run_trials(trials, jobs=3, steps=4, device="cuda", progress=SILENT)
+        assert given == list(expected)
 
 
 def test_jobs_share_the_gpus_that_the_study_may_use(

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.lines import Line2D
 
+from reconet.study import Estimate, estimate
 from reconet.study.plots import (
     ACCENT,
     draw_cost,
@@ -16,10 +17,8 @@ from reconet.study.plots import (
     encode_png,
     place_names,
 )
-from reconet.study.result import StudyResult, VariantResult
-from reconet.study.spectrum import Spectrum
-from reconet.study.stats import Estimate, estimate
-from reconet.study.trial import TrialResult
+from reconet.study.results import StudyResult, VariantResult
+from reconet.study.trial import Spectrum, TrialResult
 from reconet.study.variants import STUDIES
 from tests.factories import tiny_recipe
 

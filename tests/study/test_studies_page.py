@@ -10,13 +10,12 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from reconet.study.spread import common_spread, difference
 
 from reconet.models.context import CONTEXTS
 from reconet.recipes import find_recipe
 from reconet.recipes.overrides import apply_overrides
-from reconet.study import make_plan, read_results
-from reconet.study.spread import common_spread, difference
-from reconet.study.stats import Estimate, estimate
+from reconet.study import Estimate, estimate, make_plan, read_results
 from tools.make_studies import PAGE, PLACE
 
 RESULTS = sorted((PAGE.parent / "studies").glob("*/results.json"))
