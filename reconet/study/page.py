@@ -20,7 +20,7 @@ FIGURE_TITLES = {
     "differences": "Differences to the baseline, seed by seed",
     "training": "Over training, means over seeds",
     "spectrum": "Ranks that the attention uses, against the ranks that it has",
-    "cost": "Score against cost",
+    "cost": "Score and cost",
 }
 SCORE_COLUMNS = (
     *("variant", "mIoU %", "95 %", "seeds", "to baseline", "95 %"),
@@ -154,7 +154,11 @@ def attention_table(result: StudyResult) -> TextTable:
             _number(fmean(values) if values else None, digits)
             for values, digits in zip(last, (3, 2, 4), strict=True)
         ]
-        figures = (_cells(row.score)[0], _cells(row.with_mean)[0], *_cells(row.lost, sign=True))
+        figures = (
+            _cells(row.score)[0],
+            _cells(row.with_mean)[0],
+            *_cells(row.lost_with_mean, sign=True),
+        )
         rows.append([row.variant, *figures, *liveness])
     return TextTable("What the attention does", ATTENTION_COLUMNS, rows, caption)
 

@@ -2,11 +2,11 @@
 
 import io
 from collections.abc import Callable, Sequence
-from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from reconet.study.results import Estimate, StudyResult, VariantResult
@@ -15,9 +15,6 @@ from reconet.system.files import write_bytes
 from reconet.system.readable import counted
 
 ACCENT, OTHER, SOFT = "#c0392b", "#2c5d8f", "#9a9a9a"
-PRINT = (430, 290)  # width and height of the plot of costs between its outer points, in points
-MARGIN = 0.12  # of that width, on each side
-CHARACTER = 4.6  # width of a letter of its names
 PANELS = (
     ("miou", "mIoU %"),
     ("attention_spread", "spread of A"),
@@ -59,31 +56,16 @@ def save_figures(result: StudyResult, directory: Path) -> list[Path]:
 
 
 def draw_scores(result: StudyResult) -> Figure | None:
-    """Draw each seed as a dot, and the mean of each variant with its interval."""
-    lines = [
-        (
-            row.variant,
-            [trial.figures["miou"] for trial in row.trials],
-            row.score,
-            SOFT if row.variant == result.baseline else OTHER,
-        )
-        for row in result.rows
-        if row.score is not None
-    ]
+    """Draw the score of each variant: its seeds, mean and interval."""
+    lines = _score_lines(result)
     label = "mIoU %, dots: seeds, bars: 95 % interval of the mean"
-    start = next((100 * mean.mean for name, _, mean, _ in lines if name == result.baseline), None)
-    return _draw_estimates(result, lines, label, start)
+    return _draw_estimates(result, lines, label)[0] if lines else None
 
 
 def draw_differences(result: StudyResult) -> Figure | None:
     """Draw the difference of each variant to the baseline: its seeds, mean and interval."""
     lines = [
-        (
-            row.variant,
-            list(row.pairs.values()),
-            row.difference,
-            ACCENT if row.difference.excludes_zero() else OTHER,
-        )
+        (row, row.difference, list(row.difference_by_seed.values()), row.difference.excludes_zero())
         for row in result.rows
         if row.difference is not None
     ]
@@ -91,28 +73,54 @@ def draw_differences(result: StudyResult) -> Figure | None:
         f"difference to {_escape(result.baseline)}, points of mIoU; dots: seeds, "
         "bars: 95 % interval, red: zero is outside"
     )
-    return _draw_estimates(result, lines, label, 0)
+    if not lines:
+        return None
+    figure, axes = _draw_estimates(result, lines, label)
+    axes.axvline(0, color=SOFT, linewidth=0.8)
+    return figure
+
+
+def draw_cost(result: StudyResult) -> Figure | None:
+    """Draw the score of each variant, in red if it has ranks, and beside it its multiply-adds."""
+    lines = [
+        (row, mean, values, any(trial.spectrum for trial in row.trials))
+        for row, mean, values, _ in _score_lines(result)
+    ]
+    if not lines:
+        return None
+    figure, _ = _draw_estimates(result, lines, "mIoU %, red: has ranks", panels=2)
+    right = figure.axes[1]
+    right.plot([row.trials[0].macs / 1e9 for row, *_ in lines], range(len(lines)), "s", color=OTHER)
+    right.set_xlabel("MACs of one crop, G", fontsize=9)
+    right.tick_params(labelleft=False)
+    right.grid(True, alpha=0.3)
+    return figure
+
+
+Line = tuple[VariantResult, Estimate, Sequence[float], bool]  # the last: whether it stands out
+
+
+def _score_lines(result: StudyResult) -> list[Line]:
+    return [
+        (row, row.score, [trial.figures["miou"] for trial in row.trials], False)
+        for row in result.rows
+        if row.score is not None
+    ]
 
 
 def _draw_estimates(
-    result: StudyResult,
-    lines: Sequence[tuple[str, Sequence[float], Estimate, str]],
-    label: str,
-    start: float | None,
-) -> Figure | None:
-    """Draw a line for each variant: values as dots, and an estimate in its colour with a bar."""
-    if not lines:
-        return None
+    result: StudyResult, lines: Sequence[Line], label: str, panels: int = 1
+) -> tuple[Figure, Axes]:
+    """Draw a line for each variant: values as dots, and their mean with its interval."""
     figure = Figure(figsize=(8, 1.3 + 0.36 * len(lines)), dpi=130, layout="constrained")
-    axes = figure.add_subplot()
-    if start is not None:
-        axes.axvline(start, color=SOFT, linewidth=0.8, linestyle=":")
-    for y, (_, values, mean, colour) in enumerate(lines):
+    axes: Axes = figure.subplots(1, panels, sharey=True, squeeze=False)[0, 0]
+    for y, (row, mean, values, stands_out) in enumerate(lines):
+        colour = ACCENT if stands_out else SOFT if row.variant == result.baseline else OTHER
         per_cent = [100 * value for value in values]
         axes.plot(per_cent, [y] * len(values), "o", color=colour, alpha=0.35, markersize=5)
-        style: dict[str, Any] = {"fmt": "D", "color": colour, "capsize": 4, "markersize": 6}
-        axes.errorbar(100 * mean.mean, y, xerr=_half(mean), **style)
-    axes.set_yticks(range(len(lines)), [_escape(name) for name, *_ in lines])
+        half = None if mean.half_width is None else 100 * mean.half_width
+        axes.errorbar(100 * mean.mean, y, xerr=half, fmt="D", color=colour, capsize=4, markersize=6)
+    axes.set_yticks(range(len(lines)), [_escape(row.variant) for row, *_ in lines])
     axes.invert_yaxis()
     axes.set_xlabel(label, fontsize=9)
     data = result.recipe.data
@@ -122,7 +130,7 @@ def _draw_estimates(
     title = f"{result.study.question}\n{splits}, {fewest}{counted(counts[-1], 'seed')}"
     axes.set_title(_escape(title), loc="left", fontsize=10)
     axes.grid(True, axis="x", alpha=0.3)
-    return figure
+    return figure, axes
 
 
 def draw_training(result: StudyResult) -> Figure | None:
@@ -188,74 +196,6 @@ def draw_spectra(result: StudyResult) -> Figure | None:
         axes.grid(True, alpha=0.3)
     left.legend(fontsize=8)
     return figure
-
-
-def draw_cost(result: StudyResult) -> Figure | None:
-    """Draw scores against multiply-adds, each variant with its name, in red if it has ranks."""
-    rows = [(row, row.score) for row in result.rows if row.score is not None]
-    if not rows:
-        return None
-    figure = Figure(figsize=(8, 5), dpi=130, layout="constrained")
-    axes = figure.add_subplot()
-    points = [(row.trials[0].macs / 1e9, 100 * score.mean) for row, score in rows]
-    names = [_escape(row.variant) for row, _ in rows]
-    for (row, score), point in zip(rows, points, strict=True):
-        colour = ACCENT if any(trial.spectrum for trial in row.trials) else OTHER
-        style: dict[str, Any] = {"fmt": "o", "color": colour, "alpha": 0.8, "elinewidth": 0.6}
-        axes.errorbar(*point, yerr=_half(score), **style)
-    for name, point, (x, y) in zip(names, points, place_names(names, points), strict=True):
-        axes.annotate(
-            name,
-            point,
-            xytext=(x, y),
-            textcoords="offset points",
-            fontsize=8,
-            ha="left" if x > 0 else "right",
-            va="center",
-            arrowprops={"arrowstyle": "-", "linewidth": 0.4, "color": SOFT},
-        )
-    axes.set(xlabel="MACs of one crop, G", ylabel="mIoU %")
-    axes.margins(x=MARGIN)
-    axes.grid(True, alpha=0.3)
-    return figure
-
-
-def place_names(
-    names: Sequence[str], points: Sequence[tuple[float, float]]
-) -> list[tuple[float, float]]:
-    """Return where each name goes, beside its point: in the frame, on no other name and no point.
-
-    Offsets are in points of print. Nearer places are tried first, then those farther away.
-    """
-    xs, ys = (
-        _in_print(values, length)
-        for values, length in zip(zip(*points, strict=True), PRINT, strict=True)
-    )
-    taken = [(x - 3, x + 3, y - 3, y + 3) for x, y in zip(xs, ys, strict=True)]
-    offsets = []
-    for name, x, y in zip(names, xs, ys, strict=True):
-        wide = CHARACTER * len(name)
-        for up, right in product((0, 11, -11, 22, -22, 33, -33), (1, -1)):
-            near, far = x + 7 * right, x + (7 + wide) * right
-            left, end, low, high = min(near, far), max(near, far), y + up - 5, y + up + 5
-            in_frame = left >= -MARGIN * PRINT[0] and end <= (1 + MARGIN) * PRINT[0]
-            if in_frame and not any(
-                left < b and a < end and low < d and c < high for a, b, c, d in taken
-            ):
-                break
-        taken.append((left, end, low, high))
-        offsets.append((7.0 * right, float(up)))
-    return offsets
-
-
-def _in_print(values: Sequence[float], length: float) -> list[float]:
-    """Return values along an axis in points of print, from 0 to `length`."""
-    extent = (max(values) - min(values)) or 1
-    return [(value - min(values)) / extent * length for value in values]
-
-
-def _half(value: Estimate) -> float | None:
-    return None if value.half_width is None else 100 * value.half_width
 
 
 def _escape(text: str) -> str:

@@ -123,13 +123,13 @@ class VariantResult:
 
     variant: str
     about: str
-    trials: tuple[TrialResult, ...]
     score: Estimate | None  # None: no trial is finished
     difference: Estimate | None  # to the baseline, over the same seeds
-    pairs: dict[int, float]  # that difference for each seed
+    difference_by_seed: dict[int, float]
     with_mean: Estimate | None = None  # the score with the attention replaced by its mean
-    lost: Estimate | None = None  # how much lower that is, seed by seed. Zero: it is dead
+    lost_with_mean: Estimate | None = None  # seed by seed. Zero: the attention is dead
     paper: float | None = None  # per cent, as printed
+    trials: tuple[TrialResult, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,22 +158,15 @@ class StudyResult:
             "seeds": list(self.seeds),
             "recipe": self.recipe.model_dump(mode="json"),
             "conditions": dict(conditions(self)),
-            "rows": [
-                {
-                    "variant": row.variant,
-                    "about": row.about,
-                    "score": row.score and asdict(row.score),
-                    "difference": row.difference and asdict(row.difference),
-                    "difference_by_seed": row.pairs,
-                    "with_mean": row.with_mean and asdict(row.with_mean),
-                    "lost_with_mean": row.lost and asdict(row.lost),
-                    "paper": row.paper,
-                    "cells": [asdict(trial) for trial in row.trials],
-                }
-                for row in self.rows
-            ],
+            "rows": [_plain(row) for row in self.rows],
             "missing": list(self.missing),
         }
+
+
+def _plain(row: VariantResult) -> dict[str, Any]:
+    values = asdict(row)
+    values["cells"] = values.pop("trials")
+    return values
 
 
 def collect_result(
@@ -212,13 +205,15 @@ def collect_result(
             VariantResult(
                 variant=name,
                 about=variant.about,
-                trials=tuple(found[name].values()),
                 score=estimate(list(scores[name].values())) if scores[name] else None,
                 difference=difference(scores[name], scores[base], spread) if shared else None,
-                pairs={seed: scores[name][seed] - scores[base][seed] for seed in shared},
+                difference_by_seed={
+                    seed: scores[name][seed] - scores[base][seed] for seed in shared
+                },
                 with_mean=estimate(list(with_mean.values())) if with_mean else None,
-                lost=difference(scores[name], with_mean),
+                lost_with_mean=difference(scores[name], with_mean),
                 paper=study.paper.get(name),
+                trials=tuple(found[name].values()),
             )
         )
     if study.ranked:

@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,11 +83,7 @@ def prepare_study(
 
     Without this the first trials would compute them, while the others wait.
     """
-    out = out.resolve()
-    trials = make_trials(plan.variants, plan.recipe, plan.seeds, out)
-    _check(trials)
-    with lock_study(out, plan.study, plan.recipe):
-        _check_finished(trials)
+    with _open(plan, out.resolve()) as (trials, _):
         unfinished = [one for one in trials if one.network is None and not one.is_finished()]
         recipes = distinct_recipes([trial.recipe for trial in unfinished])
         plans = [plan_features(recipe, device=device, progress=progress) for recipe in recipes]
@@ -157,15 +154,12 @@ def run_study(
     from reconet.study.plots import save_figures
 
     out = out.resolve()
-    trials = make_trials(plan.variants, plan.recipe, plan.seeds, out)
-    steps = _check(trials)
     dropped: set[str] = set()
     if plan.recipe.model.frozen and not keep_networks:
         # These hold little but a backbone that all of them share, and are not scored again.
         scored_again = {variant.network_of for variant in plan.study.variants()}
         dropped = {variant.name for variant in plan.variants if variant.name not in scored_again}
-    with lock_study(out, plan.study, plan.recipe):
-        _check_finished(trials)
+    with _open(plan, out) as (trials, steps):
         run_trials(
             trials, jobs=jobs, steps=steps, device=device, progress=progress, dropped=dropped
         )
@@ -174,6 +168,18 @@ def run_study(
     write_page(result)
     write_results(out)
     return result
+
+
+@contextmanager
+def _open(plan: StudyPlan, out: Path) -> Iterator[tuple[list[Trial], int]]:
+    """Check a study, and lock its directory. Yield its trials and the steps of one training."""
+    trials = make_trials(plan.variants, plan.recipe, plan.seeds, out)
+    steps = _check(trials)
+    with lock_study(out, plan.study, plan.recipe):
+        for trial in trials:
+            if trial.is_finished() and trial.recipe_file.is_file():
+                check_settings(trial.directory, read_recipe(trial.recipe_file), trial.recipe)
+        yield trials, steps
 
 
 def _check(trials: Sequence[Trial]) -> int:
@@ -195,13 +201,6 @@ def _check(trials: Sequence[Trial]) -> int:
                 "variant, this seed and --keep-networks."
             )
     return total_steps(recipe, len(train_set))
-
-
-def _check_finished(trials: Sequence[Trial]) -> None:
-    """Raise an error if a finished trial was trained with other settings than it would be now."""
-    for trial in trials:
-        if trial.is_finished() and trial.recipe_file.is_file():
-            check_settings(trial.directory, read_recipe(trial.recipe_file), trial.recipe)
 
 
 def open_study(out: Path, baseline: str | None = None) -> StudyResult:

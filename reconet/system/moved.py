@@ -91,7 +91,7 @@ MOVED = {
     "study.cell": "study.run_trial",
     "study.grid": "study.scheduler",
     "study.grids": "study.variants",
-    "study.paper": "study.paper_scores",
+    "study.paper": "study.variants",
     "study.run": "study.study",
     "submit": "evaluation.submit",
     "tables": "cli.tables",

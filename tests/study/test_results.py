@@ -65,7 +65,7 @@ def test_every_variant_is_compared_with_the_chosen_baseline(finished: StudyResul
         assert found is not None
         assert (found.mean, found.count) == (expected.mean, 2)
         assert found.half_width == pytest.approx(expected.half_width)  # of two variants: Student's
-        assert rows[row].pairs == {s: scores[row][s] - scores[base][s] for s in (0, 1)}
+        assert rows[row].difference_by_seed == {s: scores[row][s] - scores[base][s] for s in (0, 1)}
         assert rows[base].difference is None
         line = next(line for line in score_table(result).rows if line[0] == row)
         assert line[4] == f"{100 * expected.mean:+.2f}"
@@ -98,7 +98,7 @@ def test_the_report_says_what_was_trained_and_scored_on(finished: StudyResult) -
 
 def test_what_is_lost_by_a_mean_attention_has_a_table_of_its_own(finished: StudyResult) -> None:
     rows = {row.variant: row for row in finished.rows}
-    lost, with_mean = rows["tgm_trm"].lost, rows["tgm_trm"].with_mean
+    lost, with_mean = rows["tgm_trm"].lost_with_mean, rows["tgm_trm"].with_mean
     score = rows["tgm_trm"].score
     assert lost is not None
     assert with_mean is not None
