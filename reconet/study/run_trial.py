@@ -17,7 +17,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -107,30 +106,25 @@ def _score(recipe: Recipe, run: Path, variant: str, steps: int, device: str) -> 
     def named(count_kk: Tensor) -> dict[str, float]:
         return named_scores(count_kk, dataset.info.name, dataset.info.classes)
 
+    last = validations[-1] if validations else {}
+    floats = {k: v for k, v in last.items() if isinstance(v, float) and k not in LIVENESS}
+    curve = [{k: line[k] for k in ("step", "miou", *LIVENESS) if k in line} for line in validations]
     return TrialResult(
         variant=variant,
         seed=recipe.train.seed,
         steps=steps or max(line["step"] for line in log),
         protocol=str(protocol),
-        figures=_floats(validations[-1]) if in_training else named(count(model)),
+        figures=floats if in_training else named(count(model)),
         params=cost.params,
         macs=cost.macs,
         images_per_second=speed,
         seconds=steps * recipe.train.batch / speed if speed else None,
-        trajectory=[_point(line) for line in validations] if trained else [],
+        trajectory=curve if trained else [],
         spectrum=measure_spectrum(model, dataset, data, processes.device) if trained else None,
         environment=dict(environment(processes.device)),
         miou_with_mean=None if with_mean_kk is None else named(with_mean_kk)["miou"],
         precision=recipe.train.precision,
     )
-
-
-def _floats(line: dict[str, Any]) -> dict[str, float]:
-    return {k: v for k, v in line.items() if isinstance(v, float) and k not in LIVENESS}
-
-
-def _point(line: dict[str, Any]) -> dict[str, float]:
-    return {name: line[name] for name in ("step", "miou", *LIVENESS) if name in line}
 
 
 def _counter(

@@ -1,6 +1,5 @@
 """A study from its plan to its report."""
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -111,7 +110,7 @@ def distinct_recipes(recipes: Sequence[Recipe]) -> list[Recipe]:
         fresh = model.weights is None and train.init_from is None  # the seed makes the backbone
         key = (
             recipe.data.model_dump_json(),
-            json.dumps(model.model_dump(mode="json", exclude=HEAD)),
+            model.model_dump_json(exclude=HEAD),
             stages[network],
             train.init_from,
             train.precision,

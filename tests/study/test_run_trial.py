@@ -8,6 +8,7 @@ from torch import Tensor
 
 from reconet.data import open_dataset
 from reconet.engine import read_log
+from reconet.errors import TrainingError
 from reconet.evaluation.metrics import confusion_matrix
 from reconet.models.context.low_rank import Factors, reconstruct
 from reconet.models.context.reconet import RecoNet, TensorReconstruction
@@ -42,6 +43,13 @@ def test_scoring_again_trains_nothing_and_looks_at_the_same_network(finished: St
     assert again.params == rows["aux"].trials[0].params
     assert "with mirror images" in again.protocol
     assert not (finished.out / "ms_flip" / "seed0" / "log.jsonl").exists()
+
+
+def test_a_network_that_was_not_trained_is_not_scored(tmp_path: Path) -> None:
+    trial = trials_in(tmp_path, "fcn", seeds=1)[0]
+    elsewhere = tmp_path / "aux" / "seed0"
+    with pytest.raises(TrainingError, match="the network to score was not trained"):
+        run_trial(trial.recipe, trial.directory, variant="fcn", network=elsewhere, device="cpu")
 
 
 @pytest.mark.parametrize("relative_to", ["base_size", "original"])
