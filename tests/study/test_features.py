@@ -179,34 +179,6 @@ def test_jobs_share_the_gpus_that_the_study_may_use(
         assert given == list(expected)
 
 
-def test_jobs_share_the_gpus_that_the_study_may_use(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given: list[str] = []
-
-    class Ended:
-        returncode, stdin = 1, None
-
-        def __init__(self, *_: object, env: dict[str, str], **__: object) -> None:
-            given.append(env["CUDA_VISIBLE_DEVICES"])
-
-        def poll(self) -> int:
-            return 1
-
-    monkeypatch.setattr(subprocess, "Popen", Ended)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    for visible, expected in ((None, "010"), ("5,GPU-1f", ["5", "GPU-1f", "5"])):
-        given.clear()
-        if visible is None:
-            monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-        else:
-            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-        trials = trials_of(plan("fcn,plus,plain"), tmp_path / "out")
-        run_trials(trials, jobs=3, steps=4, device="cuda", progress=SILENT)
-        assert given == list(expected)
-
-
 def test_networks_of_other_variants_stay(tmp_path: Path) -> None:
     study, out = plan("fcn,plus"), tmp_path / "out"
     for trial in trials_of(study, out):
