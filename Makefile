@@ -13,7 +13,7 @@
 #   make lock       requirements.lock: the pinned packages with their hashes
 #   make bench      the figures of speed in docs/speed.md: half an hour
 #   make docs       the generated parts of docs/
-#   make studies    the tables of docs/studies.md, from the studies in runs/
+#   make studies    the tables in docs/studies/, from the studies in runs/
 #   make clean      remove .venv and caches
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -91,7 +91,7 @@ docs: $(READY)
 	@for page in backbones contexts datasets scale tour; do \
 	  $(BIN)/python -m tools.make_$$page && echo "written: docs/$$page.md" || exit 1; done
 
-# The tables and figures of docs/studies.md, from the studies that are in runs/.
+# The tables and figures in docs/studies/, from their results and the studies in runs/.
 studies: $(READY)
 	@$(BIN)/python -m tools.make_studies
 

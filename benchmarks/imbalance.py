@@ -18,7 +18,7 @@ from reconet.engine import read_log, run_training
 from reconet.engine.balance import balanced_weights
 from reconet.recipes import apply_overrides, find_recipe
 from reconet.recipes.schema import Recipe
-from reconet.study.stats import estimate, paired_difference
+from reconet.study import difference, estimate
 from reconet.types import IGNORE, Label
 
 SIZE, IMAGES = (64, 64), {"train": 400, "val": 200}
@@ -107,7 +107,7 @@ def main(out: Path, chosen: Sequence[str]) -> None:
     for loss in chosen or LOSSES:
         scores = {seed: foreground_iou(out, loss, seed, pixels) for seed in SEEDS}
         plain = plain or scores
-        mean, more = estimate(list(scores.values())).mean, paired_difference(scores, plain)
+        mean, more = estimate(list(scores.values())).mean, difference(scores, plain)
         assert more is not None
         gain = f"{100 * more.mean:+.1f} +- {100 * (more.half_width or 0):.1f}"
         each = ", ".join(f"{100 * score:.1f}" for score in scores.values())

@@ -4,5 +4,5 @@ make_contexts.py      write docs/contexts.md                     `make docs`
 make_datasets.py      write the table of docs/datasets.md        `make docs`
 make_scale.py         write the tables of docs/scale.md          `make docs`
 make_tour.py          write the line links of docs/tour.md       `make docs`
-make_studies.py       write the studies of docs/studies.md       `make studies`
+make_studies.py       write the tables in docs/studies/          `make studies`
 """

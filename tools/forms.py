@@ -3,7 +3,7 @@
 reconet study contexts --import tools/forms.py --recipe voc12/frozen_r50 --seeds 0-2 \
     --variants reconet_plus,plus_signed,plus_two_rounds --baseline reconet_plus
 
-docs/studies.md says what they scored. Ranks are an option of RecoNet+, and need no form here. All
+docs/studies says what they scored. Ranks are an option of RecoNet+, and need no form here. All
 forms but those with `start` in their names begin as global pooling does, whatever their masks.
 
 Dimensions: b batch, c channels, h rows, w columns, r rank.

@@ -1,14 +1,11 @@
-"""Write the tables, conditions and figures of docs/studies.md: `make studies`.
+"""Write the tables and figures in docs/studies/: `make studies`.
 
-A study stands between `<!-- study DIRECTORY -->` and `<!-- end -->`. The directory is where the
-study was written, e.g. runs/study-rank-dev. If it is on this machine, its results are added to
-those in docs/studies/. The part between the marks is made from these. A study without any stays as
-it is. Behind the directory may stand the variant that the others are compared with, and which
-variants to show: `baseline=without variants=without,gpm`. People write the text around the marks,
-and the command of the study.
+Each folder there holds a study: results.json, and the page and the figures that are made from it.
+If runs/ has a study of the same name, its results are added first. To show another study, make a
+folder of its name. People write docs/studies.md, which has the commands and the findings.
 """
 
-import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,42 +14,50 @@ from reconet.errors import pick
 from reconet.study import StudyResult, add_results, open_study, read_results, write_results
 from reconet.study.page import render_markdown
 from reconet.study.plots import save_figures
-from reconet.study.results_file import RESULTS
-from reconet.study.study_file import is_study, read_study
+from reconet.study.trial import RESULTS, is_study, read_study
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "studies.md"
-PLACE = re.compile(
-    r"(?P<head><!-- study (?P<study>\S+)(?: baseline=(?P<baseline>\w+))?"
-    r"(?: variants=(?P<variants>[\w,]+))? -->\n)(?P<old>.*?)(?P<end><!-- end -->)",
-    re.DOTALL,
-)
+FOLDERS = PAGE.parent / "studies"
+HEADS = ("fcn", "without", "gpm", "tgm_trm", "reconet", "reconet_plus")
+# The baseline and the variants of each table. By default it is one, with the study's own baseline
+# and all variants. Figures are those of the first.
+TABLES: Mapping[str, Sequence[tuple[str, Sequence[str]]]] = {
+    "study-contexts-dev": (("reconet_plus", ()), ("without", HEADS)),
+    "study-forms-dev": (("reconet_plus", ()),),
+    "study-rank-dev": (("r16", ()),),
+    "study-whole": (("without", ()),),
+    "study-whole-start": (("without", ()),),
+}
 
 
-def page(text: str, root: Path = ROOT) -> str:
-    return PLACE.sub(lambda match: _part(match, root), text)
-
-
-def _part(match: re.Match[str], root: Path) -> str:
-    directory = root / match["study"]
-    folder = root / "docs" / "studies" / directory.name
+def write_study(folder: Path, runs: Path) -> None:
+    """Write the page and the figures of a study, if it has results."""
     kept = folder / RESULTS
-    if is_study(directory):
-        keep_results(directory, kept)
+    if is_study(runs / folder.name):
+        keep_results(runs / folder.name, kept)
     if not kept.is_file():
-        return match[0]
-    result = _open(kept, match["baseline"])
-    if match["variants"]:
-        result = _choose(result, match["variants"].split(","))
-        folder /= f"to_{result.baseline}"
-    text = render_markdown(result, save_figures(result, folder), root / "docs")
-    link = f"[The results of each training](studies/{directory.name}/{RESULTS})"
-    return f"{match['head']}\n{text}\n{link}\n\n{match['end']}"
+        return
+    lines = [f"# {folder.name}\n"]
+    for number, (baseline, names) in enumerate(TABLES.get(folder.name, [("", ())])):
+        with TemporaryDirectory() as temporary:
+            _add(kept, Path(temporary) / "study")
+            result = open_study(Path(temporary) / "study", baseline or None)
+        if number == 0:
+            lines.append(
+                f"{result.study.question} `make studies` writes this page from [{RESULTS}]"
+                f"({RESULTS}). [docs/studies.md](../../studies.md) has the command, and what we "
+                "conclude.\n"
+            )
+            lines.append(render_markdown(result, save_figures(result, folder)))
+        else:
+            title = f"## Compared with {baseline}\n"
+            lines += [title, render_markdown(_choose(result, names))]
+    (folder / "README.md").write_text("\n".join(lines))
 
 
 def keep_results(directory: Path, kept: Path) -> None:
     """Write the results of a study to a file, beside those that it has from elsewhere."""
-    kept.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as folder:
         here, union = Path(folder) / RESULTS, Path(folder) / "union"
         write_results(directory, here)
@@ -67,13 +72,7 @@ def _add(path: Path, out: Path) -> None:
     add_results(path, out, shared.study, recipe)
 
 
-def _open(path: Path, baseline: str | None) -> StudyResult:
-    with TemporaryDirectory() as folder:
-        _add(path, Path(folder) / "study")
-        return open_study(Path(folder) / "study", baseline)
-
-
-def _choose(result: StudyResult, variants: list[str]) -> StudyResult:
+def _choose(result: StudyResult, variants: Sequence[str]) -> StudyResult:
     rows = {row.variant: row for row in result.rows}
     chosen = tuple(pick(rows, name, "variant") for name in variants)
     seeds = tuple(sorted({trial.seed for row in chosen for trial in row.trials}))
@@ -83,4 +82,5 @@ def _choose(result: StudyResult, variants: list[str]) -> StudyResult:
 if __name__ == "__main__":
     import tools.forms  # noqa: F401  Its forms of RecoNet+ are variants of a study of the page.
 
-    PAGE.write_text(page(PAGE.read_text()))
+    for folder in sorted(FOLDERS.iterdir()):
+        write_study(folder, ROOT / "runs")

@@ -133,7 +133,7 @@ def study(
     if name is None:
         _list_studies(list_only, as_json)
         return
-    from reconet.study import default_jobs, make_plan
+    from reconet.study import add_results, default_jobs, make_plan, prepare_study, run_study
 
     resolved = resolve_recipe(recipe or (QUICK if quick else FULL), settings, data_file)
     plan = make_plan(
@@ -148,37 +148,17 @@ def study(
         _list_variants(plan, as_json)
         return
     folder = out or Path("runs") / f"study-{name}{'-quick' if quick else ''}"
-    _add(plan, folder, added or [])
-    result = _run(plan, folder, jobs or default_jobs(), device, keep_networks)
-    _print_study(result, markdown, as_json)
-    print_line(f"report: {folder / 'report.html'}", err=True)
-    if result.missing:
-        for line in result.missing:
-            print_line(f"reconet: {line}", err=True)
-        raise typer.Exit(1)
-
-
-def _add(plan: "StudyPlan", folder: Path, files: list[Path]) -> None:
-    from reconet.study import add_results
-
-    for file in files:
+    for file in added or []:
         add_results(file, folder, plan.study, plan.recipe)
-
-
-def _run(
-    plan: "StudyPlan", folder: Path, jobs: int, device: str, keep_networks: bool
-) -> "StudyResult":
-    from reconet.study import prepare_study, run_study
-
     try:
         with show_progress("features") as progress:
             prepare_study(plan, folder, device=device, progress=progress)
         # No lines about progress: the study prints a line about each training.
         with show_progress("steps", lines=False) as progress:
-            return run_study(
+            result = run_study(
                 plan,
                 folder,
-                jobs=jobs,
+                jobs=jobs or default_jobs(),
                 device=device,
                 progress=progress,
                 keep_networks=keep_networks,
@@ -186,6 +166,12 @@ def _run(
     except KeyboardInterrupt:
         print_line(f"stopped: {folder}; run the same command again to resume", err=True)
         raise
+    _print_study(result, markdown, as_json)
+    print_line(f"report: {folder / 'report.html'}", err=True)
+    for line in result.missing:
+        print_line(f"reconet: {line}", err=True)
+    if result.missing:
+        raise typer.Exit(1)
 
 
 def _print_study(result: "StudyResult", markdown: bool, as_json: bool) -> None:

@@ -1,8 +1,5 @@
 """Run trials side by side, each in a process of its own.
 
-    OUT/study.json                which study, on which recipe
-    OUT/<variant>/seed<k>/        a run directory, with result.json once the trial is finished
-
 A finished trial is not run again. An unfinished one resumes from its checkpoint. A trial that fails
 leaves failure.json and does not stop the others. The next start tries it again.
 """
@@ -13,12 +10,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 
 from reconet.recipes.storage import write_recipe
-from reconet.study.trial import FAILURE, IMPORT, RESULT, Trial, read_result, write_failure
+from reconet.study.trial import FAILURE, Trial, read_result, write_failure
 from reconet.system.files import open_own
 from reconet.system.own_code import imported_sources
 from reconet.system.progress import Progress
@@ -28,12 +25,10 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 PATIENCE_SECONDS = 120.0  # for a trial that is asked to stop: it finishes its step and saves
 
 
-@dataclass(kw_only=True)
-class _Job:
+class _Job(NamedTuple):
     trial: Trial
     process: subprocess.Popen[bytes]
-    slot: int
-    started: float = field(default_factory=time.monotonic)
+    started: float
 
 
 def run_trials(
@@ -54,28 +49,37 @@ def run_trials(
     trained = [trial for trial in trials if trial.network is None]
     for trial in waiting:
         (trial.directory / FAILURE).unlink(missing_ok=True)
-    for trial in trials:
-        if trial.is_finished() and trial.variant.name in dropped:
-            trial.drop_networks()  # a kill may have left them
-    running: list[_Job] = []
+    running: dict[int, _Job] = {}  # by slot: a share of the machine
     done = 0
     progress.start(steps * len(trained), "steps")
     handler = signal.signal(signal.SIGTERM, _interrupt)
     try:
+        _drop(trials, dropped)  # a kill may have left them
         while waiting or running:
-            _start_jobs(waiting, running, jobs, device)
+            for slot in sorted(set(range(jobs)) - running.keys()):
+                busy = {trial.directory for trial in waiting}
+                busy |= {job.trial.directory for job in running.values()}
+                # Not those whose network is still to be trained.
+                chosen = next((trial for trial in waiting if trial.network not in busy), None)
+                if chosen is None:
+                    break
+                waiting.remove(chosen)
+                process = _launch(chosen, slot, jobs, device)
+                running[slot] = _Job(chosen, process, time.monotonic())
             time.sleep(POLL_SECONDS)
-            for job in [job for job in running if job.process.poll() is not None]:
-                running.remove(job)
-                _close_job(job, trials, progress)
-                if job.trial.is_finished() and job.trial.variant.name in dropped:
-                    job.trial.drop_networks()
-            now = _steps_done(trained, running, steps)
+            for slot, job in list(running.items()):
+                if job.process.poll() is not None:
+                    del running[slot]
+                    _close(job, trials, progress)
+                    _drop([job.trial], dropped)
+            ended = sum(one.is_finished() or one.failure() is not None for one in trained)
+            unfinished = [job.trial for job in running.values() if not job.trial.is_finished()]
+            now = ended * steps + sum(trial.step() for trial in unfinished)
             if now > done:
                 progress.advance(now - done)
                 done = now
     except BaseException:  # after Ctrl-C too, no training goes on alone
-        _stop(running)
+        _stop([job.process for job in running.values()])
         raise
     finally:
         signal.signal(signal.SIGTERM, handler)
@@ -85,33 +89,17 @@ def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _steps_done(trained: Sequence[Trial], running: Sequence[_Job], steps: int) -> int:
-    ended = sum(trial.is_finished() or trial.failure() is not None for trial in trained)
-    return ended * steps + sum(job.trial.step() for job in running if not job.trial.is_finished())
-
-
-def _start_jobs(waiting: list[Trial], running: list[_Job], jobs: int, device: str) -> None:
-    for trial in list(waiting):
-        if len(running) >= jobs:
-            return
-        if trial.network is not None and not (trial.network / RESULT).is_file():
-            unfinished = [*waiting, *(job.trial for job in running)]
-            if any(other.directory == trial.network for other in unfinished):
-                continue  # wait until that network is trained
-            write_failure(trial.directory, "the network to score was not trained")
-            waiting.remove(trial)
-            continue
-        waiting.remove(trial)
-        slot = next(n for n in range(jobs) if n not in {job.slot for job in running})
-        running.append(_Job(trial=trial, process=_launch(trial, slot, jobs, device), slot=slot))
+def _drop(trials: Sequence[Trial], dropped: Collection[str]) -> None:
+    for trial in trials:
+        if trial.variant.name in dropped and trial.is_finished():
+            trial.drop_networks()
 
 
 def _launch(trial: Trial, slot: int, jobs: int, device: str) -> subprocess.Popen[bytes]:
     trial.directory.mkdir(parents=True, exist_ok=True)
     write_recipe(trial.recipe, trial.recipe_file)
-    network = [] if trial.network is None else [str(trial.network)]
-    arguments = [str(trial.recipe_file), str(trial.directory), trial.variant.name, device, *network]
-    arguments += [f"{IMPORT}{source}" for source in imported_sources()]
+    arguments = [str(trial.recipe_file), str(trial.directory), trial.variant.name, device]
+    arguments += [str(trial.network or ""), *map(str, imported_sources())]
     with os.fdopen(open_own(trial.output_file, os.O_WRONLY | os.O_APPEND), "ab") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "reconet.study.run_trial", *arguments],
@@ -136,7 +124,8 @@ def _environment(slot: int, jobs: int) -> dict[str, str]:
     return result
 
 
-def _close_job(job: _Job, trials: Sequence[Trial], progress: Progress) -> None:
+def _close(job: _Job, trials: Sequence[Trial], progress: Progress) -> None:
+    """Tell how a trial ended."""
     trial, code = job.trial, job.process.returncode
     if job.process.stdin is not None:
         job.process.stdin.close()
@@ -145,23 +134,22 @@ def _close_job(job: _Job, trials: Sequence[Trial], progress: Progress) -> None:
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         reason = f"its process ended with {how}; its output is in {trial.output_file}"
         write_failure(trial.directory, reason)
-    if result is None:
-        outcome = f"failed: {trial.failure()}"
-    else:
-        outcome = f"mIoU {100 * result.figures['miou']:.2f} %"
+    figures = result and f"mIoU {100 * result.figures['miou']:.2f} %"
     done = sum(one.is_finished() for one in trials)
-    seconds = time.monotonic() - job.started
-    progress.note(f"{done} of {len(trials)} trials: {trial.name}: {outcome} ({seconds:.0f} s)")
+    progress.note(
+        f"{done} of {len(trials)} trials: {trial.name}: {figures or f'failed: {trial.failure()}'} "
+        f"({time.monotonic() - job.started:.0f} s)"
+    )
 
 
-def _stop(running: Sequence[_Job]) -> None:
+def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
     """Let every trial save. A second Ctrl-C, or no answer, ends them at once."""
-    for job in running:
-        job.process.terminate()
+    for process in processes:
+        process.terminate()
     try:
-        for job in running:
-            job.process.wait(PATIENCE_SECONDS)
+        for process in processes:
+            process.wait(PATIENCE_SECONDS)
     except (KeyboardInterrupt, subprocess.TimeoutExpired):
-        for job in running:
-            job.process.kill()
-            job.process.wait()
+        for process in processes:
+            process.kill()
+            process.wait()

@@ -1,27 +1,38 @@
 """A study from its plan to its report."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
+from reconet.cache import Store, cache_root, check_room, free_bytes
 from reconet.data import open_split
-from reconet.engine import total_steps
+from reconet.engine import plan_features, total_steps
 from reconet.errors import TrainingError, pick
 from reconet.models.segmenter import build_model
 from reconet.recipes.schema import Recipe
 from reconet.recipes.storage import read_recipe
-from reconet.study.features import build_features
-from reconet.study.result import StudyResult, collect_result
-from reconet.study.results_file import write_results
+from reconet.study.results import StudyResult, collect_result
 from reconet.study.scheduler import run_trials
-from reconet.study.study_file import check_settings, is_study, lock_study, read_study
-from reconet.study.trial import Trial, make_trials
+from reconet.study.trial import (
+    Trial,
+    check_settings,
+    is_study,
+    lock_study,
+    make_trials,
+    read_study,
+    write_results,
+)
 from reconet.study.variants import STUDIES, Study, Variant, choose_baseline, choose_variants
+from reconet.system.files import readable_bytes
 from reconet.system.progress import SILENT, Progress
 from reconet.system.run_files import BEST
+
+HEAD = {"context", "rank", "options"}  # settings of a network that its features do not depend on
+ANY_CLASSES = 2  # the stages that a network reads do not depend on their number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +82,57 @@ def prepare_study(
 
     Without this the first trials would compute them, while the others wait.
     """
-    out = out.resolve()
-    trials = make_trials(plan.variants, plan.recipe, plan.seeds, out)
-    _check(trials)
-    with lock_study(out, plan.study, plan.recipe):
-        _check_finished(trials)
-        build_features(trials, device=device, progress=progress)
+    with _open(plan, out.resolve()) as (trials, _):
+        unfinished = [one for one in trials if one.network is None and not one.is_finished()]
+        recipes = distinct_recipes([trial.recipe for trial in unfinished])
+        plans = [plan_features(recipe, device=device, progress=progress) for recipe in recipes]
+        stores = {store.directory: store for plan in plans for store in plan.stores}
+        if stores:
+            _tell_need(list(stores.values()), progress)
+            check_room(stores.values())
+        for features in plans:
+            features.build(progress)
+
+
+def distinct_recipes(recipes: Sequence[Recipe]) -> list[Recipe]:
+    """Return one recipe for each set of features that these recipes read from the cache."""
+    stages: dict[str, tuple[str, ...]] = {}
+    found = {}
+    for recipe in recipes:
+        if recipe.data.views is None:
+            continue
+        model, train = recipe.model, recipe.train
+        network = model.model_dump_json()
+        if network not in stages:  # some options of a context read more stages
+            with torch.device("meta"):
+                model_on_meta = build_model(recipe, ANY_CLASSES, pretrained=False)
+            stages[network] = model_on_meta.stages_read
+        fresh = model.weights is None and train.init_from is None  # the seed makes the backbone
+        key = (
+            recipe.data.model_dump_json(),
+            model.model_dump_json(exclude=HEAD),
+            stages[network],
+            train.init_from,
+            train.precision,
+            train.seed if fresh else None,
+        )
+        found[key] = recipe
+    return list(found.values())
+
+
+def _tell_need(stores: Sequence[Store], progress: Progress) -> None:
+    """Tell how much room the features need, and how much there is."""
+    needs = [store.missing_bytes() for store in stores]
+    for store, need in zip(stores, needs, strict=True):
+        if need:
+            entries = f"{', '.join(store.parts)} of {store.count} entries, {readable_bytes(need)}"
+            progress.note(f"features to compute: {entries}")
+    total = sum(store.bytes for store in stores)
+    progress.note(
+        f"the trials share {readable_bytes(total)} of features in {cache_root()}: "
+        f"{readable_bytes(sum(needs))} are to be computed, {readable_bytes(free_bytes())} of the "
+        "disk are free"
+    )
 
 
 def run_study(
@@ -97,11 +153,12 @@ def run_study(
     from reconet.study.plots import save_figures
 
     out = out.resolve()
-    trials = make_trials(plan.variants, plan.recipe, plan.seeds, out)
-    steps = _check(trials)
-    dropped = set() if keep_networks else _dropped(plan)
-    with lock_study(out, plan.study, plan.recipe):
-        _check_finished(trials)
+    dropped: set[str] = set()
+    if plan.recipe.model.frozen and not keep_networks:
+        # These hold little but a backbone that all of them share, and are not scored again.
+        scored_again = {variant.network_of for variant in plan.study.variants()}
+        dropped = {variant.name for variant in plan.variants if variant.name not in scored_again}
+    with _open(plan, out) as (trials, steps):
         run_trials(
             trials, jobs=jobs, steps=steps, device=device, progress=progress, dropped=dropped
         )
@@ -112,6 +169,18 @@ def run_study(
     return result
 
 
+@contextmanager
+def _open(plan: StudyPlan, out: Path) -> Iterator[tuple[list[Trial], int]]:
+    """Check a study, and lock its directory. Yield its trials and the steps of one training."""
+    trials = make_trials(plan.variants, plan.recipe, plan.seeds, out)
+    steps = _check(trials)
+    with lock_study(out, plan.study, plan.recipe):
+        for trial in trials:
+            if trial.is_finished() and trial.recipe_file.is_file():
+                check_settings(trial.directory, read_recipe(trial.recipe_file), trial.recipe)
+        yield trials, steps
+
+
 def _check(trials: Sequence[Trial]) -> int:
     """Find errors in data and settings before hours have passed. Return the steps of one trial."""
     recipe = trials[0].recipe
@@ -119,14 +188,8 @@ def _check(trials: Sequence[Trial]) -> int:
     train_set = open_split(data, data.train_split)
     open_split(data, data.val_split)
     with torch.device("meta"):
-        for trial in {trial.variant.name: trial for trial in trials}.values():
+        for trial in {one.variant.name: one for one in trials}.values():
             build_model(trial.recipe, len(train_set.info.classes), pretrained=False)
-    _check_starts(trials)
-    return total_steps(recipe, len(train_set))
-
-
-def _check_starts(trials: Sequence[Trial]) -> None:
-    """Raise an error if a trial starts from one of another study that left no network."""
     for trial in trials:
         start = trial.recipe.train.init_from
         if trial.network is not None or trial.is_finished() or start is None:
@@ -136,20 +199,7 @@ def _check_starts(trials: Sequence[Trial]) -> None:
                 f"{start} has no network for {trial.name} to start from; run its study with this "
                 "variant, this seed and --keep-networks."
             )
-
-
-def _check_finished(trials: Sequence[Trial]) -> None:
-    """Raise an error if a finished trial was trained with other settings than it would be now."""
-    for trial in trials:
-        if trial.is_finished() and trial.recipe_file.is_file():
-            check_settings(trial.directory, read_recipe(trial.recipe_file), trial.recipe)
-
-
-def _dropped(plan: StudyPlan) -> set[str]:
-    """Name the variants whose networks hold little but a backbone that all of them share."""
-    scored_again = {variant.network_of for variant in plan.study.variants()}
-    names = {variant.name for variant in plan.variants} - scored_again
-    return names if plan.recipe.model.frozen else set()
+    return total_steps(recipe, len(train_set))
 
 
 def open_study(out: Path, baseline: str | None = None) -> StudyResult:

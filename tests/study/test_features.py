@@ -14,9 +14,9 @@ from reconet.errors import OutputError, TrainingError
 from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
 from reconet.study import StudyPlan, make_plan, prepare_study, run_study
-from reconet.study.features import distinct_recipes
 from reconet.study.run_trial import run_trial
 from reconet.study.scheduler import run_trials
+from reconet.study.study import distinct_recipes
 from reconet.study.trial import Trial, make_trials
 from reconet.system.progress import SILENT
 from reconet.system.user_cache import ROOT_VARIABLE
@@ -120,8 +120,8 @@ def test_what_is_missing_is_counted_by_entry(tmp_path: Path) -> None:
 def test_a_disk_without_room_for_all_stores_is_one_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: Disk(10**9, 10**9, 10**6))
-    with pytest.raises(OutputError, match=r"the features need .* has 1\.0 MB free"):
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Disk(10**9, 10**9, 10**3))
+    with pytest.raises(OutputError, match=r"the features need .* has .* free"):
         prepare_study(plan("fcn"), tmp_path / "out", device="cpu")
 
 
@@ -148,7 +148,7 @@ def test_networks_go_once_they_are_scored_and_the_report_is_still_made(tmp_path:
     assert not result.missing
     assert (out / "report.html").is_file()
     [plus] = [row for row in result.rows if row.variant == "plus"]
-    assert plus.with_mean() is not None
+    assert plus.with_mean is not None
 
 
 def test_jobs_share_the_gpus_that_the_study_may_use(

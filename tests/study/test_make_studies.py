@@ -1,69 +1,70 @@
-"""docs/studies.md gets the tables of the studies that are on this machine, and keeps the others."""
+"""Each study in docs/studies/ gets a page with its tables and figures, and keeps its results."""
 
 import shutil
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from reconet.errors import RecipeError
 from reconet.study import StudyResult
-from tools.make_studies import PAGE, PLACE, page
+from tools import make_studies
 
-EMPTY = "## Components\n\n<!-- study runs/study-components{} -->\n<!-- end -->\nafter\n"
+NAME = "study-components"
 
 
-def test_a_study_becomes_a_table_and_figures(finished: StudyResult, tmp_path: Path) -> None:
-    shutil.copytree(finished.out, tmp_path / "runs" / "study-components")
-    made = page(EMPTY.format(""), tmp_path)
+@pytest.fixture
+def folder(finished: StudyResult, tmp_path: Path) -> Path:
+    shutil.copytree(finished.out, tmp_path / "runs" / NAME)
+    folder = tmp_path / "docs" / NAME
+    folder.mkdir(parents=True)
+    return folder
+
+
+def write(folder: Path) -> str:
+    make_studies.write_study(folder, folder.parent.parent / "runs")
+    return (folder / "README.md").read_text()
+
+
+def test_a_study_becomes_a_page_with_tables_and_figures(folder: Path) -> None:
+    made = write(folder)
     assert "| fcn |" in made
     assert "baseline: fcn." in made
-    assert made.endswith("<!-- end -->\nafter\n")
-    assert page(made, tmp_path) == made
-    for file in (tmp_path / "docs" / "studies" / "study-components").iterdir():
-        assert f"](studies/study-components/{file.name})" in made
-    assert "baseline: tgm_trm." in page(EMPTY.format(" baseline=tgm_trm"), tmp_path)
+    assert write(folder) == made
+    for file in {*folder.iterdir()} - {folder / "README.md"}:
+        assert f"]({file.name})" in made
 
 
-def test_the_page_is_made_again_without_the_runs(finished: StudyResult, tmp_path: Path) -> None:
-    shutil.copytree(finished.out, tmp_path / "runs" / "study-components")
-    made = page(EMPTY.format(""), tmp_path)
-    shutil.rmtree(tmp_path / "runs")
-    assert page(EMPTY.format(""), tmp_path) == made
+def test_the_page_is_made_again_without_the_runs(folder: Path) -> None:
+    made = write(folder)
+    shutil.rmtree(folder.parent.parent / "runs")
+    assert write(folder) == made
 
 
-def test_the_page_shows_chosen_variants_in_their_order(
-    finished: StudyResult, tmp_path: Path
+def test_results_from_elsewhere_are_kept_beside_new_ones(folder: Path) -> None:
+    made = write(folder)
+    shutil.rmtree(folder.parent.parent / "runs" / NAME / "tgm_trm")
+    assert write(folder) == made
+
+
+def test_a_second_table_has_its_own_baseline_and_chosen_variants_in_their_order(
+    folder: Path,
 ) -> None:
-    shutil.copytree(finished.out, tmp_path / "runs" / "study-components")
-    made = page(EMPTY.format(" baseline=tgm_trm variants=tgm_trm,fcn"), tmp_path)
-    assert 0 < made.index("\n| tgm_trm |") < made.index("\n| fcn |")
-    assert "| ms_flip |" not in made
-    assert "](studies/study-components/to_tgm_trm/components-scores.png)" in made
+    tables = (("fcn", ()), ("tgm_trm", ("tgm_trm", "fcn")))
+    with patch.object(make_studies, "TABLES", {NAME: tables}):
+        _, second = write(folder).split("## Compared with tgm_trm")
+    assert "baseline: tgm_trm." in second
+    assert 0 < second.index("\n| tgm_trm |") < second.index("\n| fcn |")
+    assert "| ms_flip |" not in second
+    wrong = (("fcn", ()), ("fcn", ("tgm_trn",)))
+    with (
+        patch.object(make_studies, "TABLES", {NAME: wrong}),
+        pytest.raises(RecipeError, match="Did you mean 'tgm_trm'"),
+    ):
+        write(folder)
 
 
-def test_a_variant_that_is_not_there_is_an_error(finished: StudyResult, tmp_path: Path) -> None:
-    shutil.copytree(finished.out, tmp_path / "runs" / "study-components")
-    with pytest.raises(RecipeError, match="Did you mean 'tgm_trm'"):
-        page(EMPTY.format(" baseline=fcn variants=fcn,tgm_trn"), tmp_path)
-
-
-def test_results_from_elsewhere_are_kept_beside_new_ones(
-    finished: StudyResult, tmp_path: Path
-) -> None:
-    directory = tmp_path / "runs" / "study-components"
-    shutil.copytree(finished.out, directory)
-    made = page(EMPTY.format(""), tmp_path)
-    shutil.rmtree(directory / "tgm_trm")
-    assert page(EMPTY.format(""), tmp_path) == made
-
-
-def test_results_of_another_machine_are_kept(tmp_path: Path) -> None:
-    text = EMPTY.format("").replace("<!-- end", "| variant | 1.0 |\n<!-- end")
-    assert page(text, tmp_path) == text
-
-
-def test_no_study_of_the_page_is_empty() -> None:
-    matches = list(PLACE.finditer(PAGE.read_text()))
-    assert matches
-    for match in matches:
-        assert match["old"].strip(), match["study"]
+def test_a_page_without_results_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("written by hand")
+    make_studies.write_study(tmp_path, tmp_path / "runs")
+    assert (tmp_path / "README.md").read_text() == "written by hand"

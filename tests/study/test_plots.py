@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.lines import Line2D
 
+from reconet.study import Estimate, estimate
 from reconet.study.plots import (
     ACCENT,
     draw_cost,
@@ -14,12 +15,9 @@ from reconet.study.plots import (
     draw_figures,
     draw_spectra,
     encode_png,
-    place_names,
 )
-from reconet.study.result import StudyResult, VariantResult
-from reconet.study.spectrum import Spectrum
-from reconet.study.stats import Estimate, estimate
-from reconet.study.trial import TrialResult
+from reconet.study.results import StudyResult, VariantResult
+from reconet.study.trial import Spectrum, TrialResult
 from reconet.study.variants import STUDIES
 from tests.factories import tiny_recipe
 
@@ -58,7 +56,7 @@ def variant_result(
         trials=(trial, trial),
         score=score,
         difference=None if pairs is None else estimate(list(pairs.values())),
-        pairs=pairs or {},
+        difference_by_seed=pairs or {},
         paper=None,
     )
 
@@ -94,16 +92,17 @@ def test_ranks_in_use_are_drawn_against_the_rank() -> None:
     assert needed["channel"] == [[4, 4.0], [16, 4.0]]
 
 
-def test_scores_are_drawn_against_their_cost_and_contexts_with_ranks_stand_out() -> None:
+def test_costs_are_drawn_beside_scores_and_contexts_with_ranks_stand_out() -> None:
     contexts = result(
         "contexts", variant_result("a$b", macs=2 * 10**9), variant_result("new", macs=10**9, rank=4)
     )
     figure = draw_cost(contexts)
     assert figure is not None
-    (axes,) = figure.axes
-    dots = [line for line in axes.lines if line.get_marker() == "o"]
-    assert [points(line) for line in dots] == [[[2.0, 50.0]], [[1.0, 50.0]]]
-    assert [line.get_color() == ACCENT for line in dots] == [False, True]
+    scores, costs = figure.axes
+    diamonds = [line for line in scores.lines if line.get_marker() == "D"]
+    assert [points(line) for line in diamonds] == [[[50.0, 0]], [[50.0, 1]]]
+    assert [line.get_color() == ACCENT for line in diamonds] == [False, True]
+    assert points(costs.lines[0]) == [[2.0, 0], [1.0, 1]]
     assert encode_png(figure).startswith(b"\x89PNG")  # a dollar sign is no formula
 
 
@@ -132,36 +131,3 @@ def test_what_has_nothing_to_show_is_not_drawn() -> None:
     assert draw_figures(result("rank", empty)) == {}
     assert "spectrum" not in draw_figures(result("contexts", variant_result("fcn")))
     assert "cost" in draw_figures(result("contexts", variant_result("fcn")))
-
-
-def test_names_of_neighbours_are_not_on_each_other() -> None:
-    figure = draw_cost(
-        result(
-            "contexts",
-            variant_result("one"),
-            variant_result("two"),
-            variant_result("far", macs=9 * 10**9),
-        )
-    )
-    assert figure is not None
-    one, two, far = (text.get_position() for text in figure.axes[0].texts)
-    assert one != two
-    assert far == one
-
-
-def test_names_of_points_in_a_heap_do_not_cover_one_another() -> None:
-    names = [f"name{number}" for number in range(8)]
-    points = [(1.0 + 0.001 * number, 50.0) for number in range(8)] + [(9.0, 90.0), (0.0, 10.0)]
-    offsets = place_names([*names, "far", "low"], points)
-    assert offsets[-2:] == [(7.0, 0.0), (7.0, 0.0)]
-    sides = [(x > 0, y) for x, y in offsets[:8]]
-    assert len(set(sides)) == 8, "two names stand at the same place"
-
-
-def test_a_long_name_at_the_right_edge_stays_in_the_frame() -> None:
-    points = [(0.0, 10.0), (9.0, 90.0)]
-    assert place_names(["plain", "deeplabv3plus"], points) == [(7.0, 0.0), (-7.0, 0.0)]
-
-
-def test_a_single_point_has_its_name_beside_it() -> None:
-    assert place_names(["only"], [(1.0, 50.0)]) == [(7.0, 0.0)]

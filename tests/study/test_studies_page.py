@@ -4,6 +4,7 @@ import importlib
 import itertools
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,12 +15,13 @@ import pytest
 from reconet.models.context import CONTEXTS
 from reconet.recipes import find_recipe
 from reconet.recipes.overrides import apply_overrides
-from reconet.study import make_plan, read_results
-from reconet.study.spread import common_spread, difference
-from reconet.study.stats import Estimate, estimate
-from tools.make_studies import PAGE, PLACE
+from reconet.study import Estimate, difference, estimate, make_plan, read_results
+from reconet.study.results import common_spread
+from tools.make_studies import FOLDERS, PAGE, write_study
 
-RESULTS = sorted((PAGE.parent / "studies").glob("*/results.json"))
+PAGES = sorted(FOLDERS.glob("*/README.md"))
+RESULTS = sorted(FOLDERS.glob("*/results.json"))
+NO_COMMAND = {"study-project-frozen"}  # an earlier length and precision of study-project-start
 ESTIMATE = re.compile(r"[+-]?\d+\.\d\d ± \d+\.\d\d")
 CELLS = re.compile(r"([+-]\d+\.\d\d) \| (± \d+\.\d\d)")
 # Of older trainings, before results were kept: on val, and of masks from the map.
@@ -52,12 +54,20 @@ def test_every_study_of_the_page_has_a_command_that_plans_it() -> None:
             baseline=options.get("--baseline"),
         )
         planned.setdefault(out, set()).update(variant.name for variant in plan.variants)
-    for match in PLACE.finditer(text):
-        assert match["study"] in planned
-        results = PAGE.parent / "studies" / Path(match["study"]).name / "results.json"
-        if results in RESULTS:
-            trained = {trial.variant for trial in read_results(results).trials}
-            assert trained <= planned[match["study"]], match["study"]
+    for path in RESULTS:
+        if path.parent.name not in NO_COMMAND:
+            trained = {trial.variant for trial in read_results(path).trials}
+            assert trained <= planned[f"runs/{path.parent.name}"], path
+
+
+def test_every_study_has_a_page_with_its_figures_that_is_linked() -> None:
+    text = PAGE.read_text()
+    assert {path.parent for path in RESULTS} <= {path.parent for path in PAGES}
+    for page in PAGES:
+        assert f"(studies/{page.parent.name}/README.md)" in text
+        linked = re.findall(r"\]\(([^)]+)\)", page.read_text())
+        assert all((page.parent / link).is_file() for link in linked), page
+        assert {path.name for path in page.parent.glob("*.png")} <= set(linked)
 
 
 def expand(text: str) -> str:
@@ -76,11 +86,22 @@ def fill(text: str, variables: dict[str, str]) -> str:
 def test_figures_with_an_interval_are_those_of_the_results() -> None:
     text = PAGE.read_text()
     known = {figure for path in RESULTS for figure in estimates(path)} | NOT_KEPT
-    for match in PLACE.finditer(text):
-        known |= {" ".join(cells) for cells in CELLS.findall(match["old"])}
-    told = set(ESTIMATE.findall(PLACE.sub("", text)))
+    for page in PAGES:
+        known |= {" ".join(cells) for cells in CELLS.findall(page.read_text())}
+    told = set(ESTIMATE.findall(text))
     assert told
     assert told <= known, told - known
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.parent.name)
+def test_the_table_of_a_study_is_that_of_its_results(path: Path, tmp_path: Path) -> None:
+    folder = tmp_path / path.parent.name
+    folder.mkdir()
+    shutil.copy(path, folder)
+    with patch("tools.make_studies.save_figures", lambda result, folder: []):
+        write_study(folder, tmp_path)
+    made = (folder / "README.md").read_text().split("\n")
+    assert set(made) <= set((path.parent / "README.md").read_text().split("\n")), "make studies"
 
 
 def estimates(path: Path) -> Iterator[str]:

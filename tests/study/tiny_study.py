@@ -3,10 +3,9 @@
 from pathlib import Path
 
 from reconet.recipes.schema import Recipe
-from reconet.study.result import StudyResult, collect_result
+from reconet.study.results import StudyResult, collect_result
 from reconet.study.run_trial import run_trial
-from reconet.study.study_file import lock_study
-from reconet.study.trial import Trial, make_trials
+from reconet.study.trial import Trial, lock_study, make_trials
 from reconet.study.variants import STUDIES, choose_variants
 from tests.factories import tiny_recipe
 

@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from reconet.cli.tables.table import make_table, make_text_table
-from reconet.study import Study, StudyPlan, StudyResult, tables
-from reconet.study.result import conditions
+from reconet.study import Study, StudyPlan, StudyResult, page
+from reconet.study.results import conditions
 
 
 def studies_table(studies: Iterable[Study]) -> Table:
@@ -37,7 +37,7 @@ def study_tables(result: StudyResult) -> list[RenderableType]:
     splits = f"{data.name}, trained on {data.train_split}, scored on {data.val_split}"
     titles = (f"{result.study.question} {splits}", "What the attention does")
     shown: list[RenderableType] = []
-    for title, text in zip(titles, tables.study_tables(result), strict=False):
+    for title, text in zip(titles, page.study_tables(result), strict=False):
         table = make_table(title, text.columns, text.rows)
         table.caption = "\n".join(text.caption)
         shown.append(table)

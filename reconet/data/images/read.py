@@ -31,7 +31,7 @@ from PIL import ImageOps, UnidentifiedImageError, features
 
 from reconet.data.images.indexed_png import read_indexed_png
 from reconet.data.images.jpeg_header import END, START, jpeg_size
-from reconet.errors import DataError, MissingExtraError
+from reconet.errors import DataError
 from reconet.system.readable import counted
 from reconet.system.reading import check_file, open_file, read_file
 from reconet.types import Image, Label
@@ -182,10 +182,8 @@ def has_two_alphas(path: Path) -> bool:
 
 def read_mat(path: Path, key: str) -> NDArray[Any]:
     """Read one variable of a MATLAB file."""
-    try:
-        from scipy.io import loadmat, whosmat  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise MissingExtraError("data", f"reading {path}") from error
+    from scipy.io import loadmat, whosmat  # type: ignore[import-untyped]
+
     try:
         check_file(path, limit=MAX_BYTES)
         suspect = MAX_DEFLATE * path.stat().st_size > MAX_PIXELS  # looking first takes time

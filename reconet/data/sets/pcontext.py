@@ -139,7 +139,7 @@ def _plan_mats(home: Path, mats: Path) -> PreparePlan:
         name: read_ids(home / f"ImageSets/Main/{name}.txt", LIST_HINT) for name in ("train", "val")
     }
     names = [*splits["train"], *splits["val"]]
-    read_mat(mats / f"{names[0]}.mat", "LabelMap")  # fails here, not in a worker, without scipy
+    read_mat(mats / f"{names[0]}.mat", "LabelMap")  # fails here, not in a worker
     jobs = [Job(home / MASKS / f"{name}.png", mats / f"{name}.mat") for name in names]
     return PreparePlan(jobs=jobs, work=convert_mat, finish=partial(_finish, home, splits, jobs))
 

@@ -108,7 +108,7 @@ def plan_voc12(root: Path, source: Path | None = None) -> PreparePlan:
         )
         for name in names
     ]
-    read_mat(cls / f"{min(extra)}.mat", "GTcls")  # fails here, not in a worker, without scipy
+    read_mat(cls / f"{min(extra)}.mat", "GTcls")  # fails here, not in a worker
     return PreparePlan(jobs=jobs, work=convert, finish=partial(_finish, home, names, jobs))
 
 

@@ -1,4 +1,3 @@
-import sys
 import warnings
 import zlib
 from io import BytesIO
@@ -13,7 +12,7 @@ from PIL import Image
 from reconet.data.images.jpeg_header import END, jpeg_size
 from reconet.data.images.read import read_image, read_mask, read_mat
 from reconet.data.images.write import write_mask
-from reconet.errors import DataError, MissingExtraError
+from reconet.errors import DataError
 from tests.data.trees import save_mat
 
 RGB = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8).repeat(8, 0).repeat(8, 1)
@@ -209,14 +208,6 @@ def test_mat_files(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=f"cannot read .*{name}") as caught:
             read_mat(tmp_path / name, "S")
         assert "\n" not in str(caught.value)
-
-
-def test_mat_files_without_scipy_name_the_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "scipy.io", None)
-    with pytest.raises(MissingExtraError, match=r"\.\[data\]"):
-        read_mat(tmp_path / "a.mat", "S")
 
 
 def test_the_size_of_a_jpeg_is_read_from_its_header() -> None:

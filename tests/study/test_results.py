@@ -7,16 +7,14 @@ from pathlib import Path
 import pytest
 
 from reconet.errors import RecipeError
+from reconet.recipes import find_recipe
 from reconet.recipes.overrides import apply_overrides
-from reconet.study import open_study
-from reconet.study.page import render_html, render_markdown
+from reconet.study import STUDIES, difference, open_study
+from reconet.study.page import attention_table, render_html, render_markdown, score_table
 from reconet.study.plots import draw_figures
-from reconet.study.result import StudyResult, collect_result, conditions
-from reconet.study.spread import Spread
-from reconet.study.stats import paired_difference
-from reconet.study.tables import attention_table, score_table
+from reconet.study.results import Spread, StudyResult, collect_result, conditions
 from reconet.study.trial import make_trials
-from reconet.study.variants import STUDIES, choose_variants
+from reconet.study.variants import choose_variants
 from tests.study.tiny_study import study_recipe
 
 
@@ -61,13 +59,13 @@ def test_every_variant_is_compared_with_the_chosen_baseline(finished: StudyResul
             name: {trial.seed: trial.figures["miou"] for trial in rows[name].trials}
             for name in (base, row)
         }
-        expected = paired_difference(scores[row], scores[base])
+        expected = difference(scores[row], scores[base])
         found = rows[row].difference
         assert expected is not None
         assert found is not None
         assert (found.mean, found.count) == (expected.mean, 2)
         assert found.half_width == pytest.approx(expected.half_width)  # of two variants: Student's
-        assert rows[row].pairs == {s: scores[row][s] - scores[base][s] for s in (0, 1)}
+        assert rows[row].difference_by_seed == {s: scores[row][s] - scores[base][s] for s in (0, 1)}
         assert rows[base].difference is None
         line = next(line for line in score_table(result).rows if line[0] == row)
         assert line[4] == f"{100 * expected.mean:+.2f}"
@@ -82,7 +80,7 @@ def test_every_variant_is_compared_with_the_chosen_baseline(finished: StudyResul
 def test_the_caption_says_where_the_intervals_of_differences_come_from(
     finished: StudyResult,
 ) -> None:
-    shared = replace(finished, spread=Spread(deviation=0.005, freedom=62))
+    shared = replace(finished, spread=Spread(0.005, 62))
     assert any("0.50 points (62 degrees" in line for line in score_table(shared).caption)
     assert shared.as_dict()["spread"] == {"deviation": 0.005, "freedom": 62}
     own = replace(finished, spread=None)
@@ -100,7 +98,7 @@ def test_the_report_says_what_was_trained_and_scored_on(finished: StudyResult) -
 
 def test_what_is_lost_by_a_mean_attention_has_a_table_of_its_own(finished: StudyResult) -> None:
     rows = {row.variant: row for row in finished.rows}
-    lost, with_mean = rows["tgm_trm"].lost(), rows["tgm_trm"].with_mean()
+    lost, with_mean = rows["tgm_trm"].lost_with_mean, rows["tgm_trm"].with_mean
     score = rows["tgm_trm"].score
     assert lost is not None
     assert with_mean is not None
@@ -128,3 +126,27 @@ def test_a_ranked_study_begins_with_the_best(finished: StudyResult) -> None:
     assert len(means) > 1
     assert means == sorted(means, reverse=True)
     assert scores[len(means) :] == [None] * (len(scores) - len(means))
+
+
+@pytest.mark.parametrize(
+    ("setting", "name"), [("model.weights", "resnet50.safetensors"), ("train.init_from", "first")]
+)
+def test_neither_document_of_a_study_shows_where_its_files_are(
+    tmp_path: Path, setting: str, name: str
+) -> None:
+    secret = tmp_path / "secret"
+    places = [f"data.root={secret / 'voc'}", f"{setting}={secret / name}"]
+    result = StudyResult(
+        study=STUDIES["rank"],
+        recipe=apply_overrides(find_recipe("voc12/reconet_r50"), places),
+        seeds=(0,),
+        baseline="r64",
+        spread=None,
+        rows=(),
+        missing=(f"r1 seed 0: cannot read {secret / 'a.jpg'}",),
+        out=secret,
+    )
+    for made in (render_html(result), render_markdown(result)):
+        assert "secret" not in made
+        assert f"weights from {name}" in made
+        assert "cannot read a.jpg" in made

@@ -1,17 +1,24 @@
-"""results.json carries what a study found to another machine, and tells nobody's paths."""
+"""The files of a study: study.json, result.json, and results.json, which tells nobody's paths."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from reconet.errors import DataError, ReconetError
+from reconet.errors import DataError, RecipeError, ReconetError, TrainingError
 from reconet.recipes.overrides import apply_overrides
-from reconet.study import StudyResult, add_results, open_study, read_results, write_results
-from reconet.study.result import conditions
-from reconet.study.trial import place_of_trial, write_result
-from reconet.study.variants import STUDIES
+from reconet.study import (
+    STUDIES,
+    StudyResult,
+    add_results,
+    open_study,
+    read_results,
+    write_results,
+)
+from reconet.study.results import conditions
+from reconet.study.trial import RESULT, lock_study, place_of_trial, read_result, write_result
 from tests.study.tiny_study import COMPONENTS, study_recipe
 
 
@@ -124,3 +131,57 @@ def test_results_that_tell_no_precision_have_that_of_their_recipe(
     add_results(file, tmp_path / "other", COMPONENTS, study_recipe())
     write_results(tmp_path / "other", tmp_path / "again.json")
     assert {trial.precision for trial in read_results(tmp_path / "again.json").trials} == {"bf16"}
+
+
+def test_another_recipe_in_the_same_directory_is_an_error(tmp_path: Path) -> None:
+    with lock_study(tmp_path, COMPONENTS, study_recipe()):
+        pass
+    changed = apply_overrides(study_recipe(), ["optim.lr=0.5", "data.workers=1"])
+    with (
+        pytest.raises(TrainingError, match=r"optim.lr is 0.02 there and 0.5 here"),
+        lock_study(tmp_path, COMPONENTS, changed),
+    ):
+        pass
+    with (
+        pytest.raises(TrainingError, match="holds the study components"),
+        lock_study(tmp_path, STUDIES["rank"], study_recipe()),
+    ):
+        pass
+    with lock_study(tmp_path, COMPONENTS, apply_overrides(study_recipe(), ["data.workers=1"])):
+        pass  # the number of workers does not change results
+
+
+def test_a_directory_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "precious.txt").touch()
+    with (
+        pytest.raises(TrainingError, match="holds no study"),
+        lock_study(tmp_path, COMPONENTS, study_recipe()),
+    ):
+        pass
+
+
+def test_a_study_with_other_seeds_for_each_variant_is_opened_as_it_is(
+    finished: StudyResult, tmp_path: Path
+) -> None:
+    out = tmp_path / "part"
+    shutil.copytree(finished.out, out)
+    shutil.rmtree(out / "tgm_trm" / "seed1")
+    result = open_study(out)
+    assert {row.variant: len(row.trials) for row in result.rows}["tgm_trm"] == 1
+    assert not result.missing
+
+
+def test_a_variant_of_code_that_is_not_imported_is_named(
+    finished: StudyResult, tmp_path: Path
+) -> None:
+    out = tmp_path / "own"
+    shutil.copytree(finished.out, out)
+    (out / "fcn").rename(out / "fcm")
+    with pytest.raises(RecipeError, match="fcm"):
+        open_study(out)
+
+
+def test_a_damaged_result_is_explained(tmp_path: Path) -> None:
+    (tmp_path / RESULT).write_text('{"format": 1}')
+    with pytest.raises(TrainingError, match="damaged"):
+        read_result(tmp_path)
