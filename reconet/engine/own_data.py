@@ -11,7 +11,6 @@ from typing import Any
 import torch
 
 from reconet.data.check import CheckReport, check_dataset, check_splits
-from reconet.data.check.check import Hints
 from reconet.data.dataset import Dataset, FileDataset, evenly_spaced
 from reconet.data.formats import (
     FORMATS,
@@ -159,14 +158,14 @@ def _check(
         return check_dataset(data, workers=workers, progress=progress)
     options = read_options(FolderOptions, data.options)
     splits = open_drawn(found.data, options)
-    return check_splits(splits, hints=Hints(options), workers=workers, progress=progress), splits
+    return check_splits(splits, options=options, workers=workers, progress=progress), splits
 
 
 def _without_empty(report: CheckReport, data: Data) -> tuple[CheckReport, Data, list[str]]:
     """Leave out classes that have no pixel anywhere, unless masks are read wrongly."""
     pixels_k = [sum(counts) for counts in zip(*(s.pixels_k for s in report.splits), strict=True)]
     empty = [name for name, pixels in zip(report.classes, pixels_k, strict=True) if not pixels]
-    if not empty or not sum(pixels_k) or report.problems_but("class-empty", *TOLERATED):
+    if not empty or not sum(pixels_k) or {p.kind for p in report.problems} - {*TOLERATED}:
         return report, data, []
     kept = [k for k, name in enumerate(report.classes) if name not in empty]
     if len(kept) < 2:

@@ -34,7 +34,6 @@ from reconet.data.dataset import DatasetInfo, FileDataset, Pair
 from reconet.data.entry import DatasetEntry
 from reconet.data.layout import IMAGES, contents, find_root, has_suffix, need_folder, read_lines
 from reconet.data.sets.folder_classes import CLASSES, LABEL_MAP, with_classes_of_root
-from reconet.data.sets.folder_hints import layout_hint
 from reconet.data.sets.folder_masks import JPEG, FolderOptions, mask_reader, palette_of
 from reconet.data.sets.folder_val import divide_pairs
 from reconet.errors import AbsentError, DataError
@@ -99,8 +98,7 @@ def _from_folders(root: Path, split: str, options: FolderOptions) -> Found:
         return Found([Pair(name, found[name], None) for name in names])
     if place.folder and masks.parent.is_dir() and not masks.is_dir():
         raise DataError(f"{images} has images, but there is no folder {masks}.")
-    hint = "" if masks.is_dir() else layout_hint(home)
-    mask_of = _by_name(need_folder(masks, hint), MASKS, second_choice=JPEG)
+    mask_of = _by_name(need_folder(masks, _hint(home)), MASKS, second_choice=JPEG)
     if beside:
         mask_of = {n: path for n, path in mask_of.items() if n.endswith(options.mask_suffix)}
     pairs = [
@@ -138,15 +136,18 @@ def _folders(home: Path, options: FolderOptions) -> list[str]:
 
 
 def _find_home(root: Path, options: FolderOptions) -> Path:
-    """Return the folder that holds that of the images, or raise an error that knows layouts."""
+    """Return the folder that holds that of the images."""
     expected = (_before_split(options.images) or ".") if root.is_dir() else options.images
     try:
         return find_root(root, FOLDER.info.title, (expected,))
-    except AbsentError:
-        raise
     except DataError as error:
-        hint = layout_hint(root)
-        raise DataError(f"{error} {hint}" if hint else str(error)) from error
+        if isinstance(error, AbsentError) or not root.is_dir():
+            raise
+        raise DataError(f"{error} {_hint(root)}") from error
+
+
+def _hint(root: Path) -> str:
+    return f"`reconet data inspect {root}` recognises other layouts, and trains on them."
 
 
 def _before_split(folder: str) -> str:
