@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from reconet.data.check.facts import SampleFacts
-from reconet.data.check.report import EXAMPLES, Finding, Level, Proposal, find_about
+from reconet.data.check.report import Finding, Level, Proposal, find_about, name_some
 from reconet.data.dataset import Dataset, FileDataset
 from reconet.system.readable import counted
 
@@ -20,51 +20,28 @@ def find_in_splits(datasets: Sequence[Dataset], subset: bool) -> Iterator[Findin
     """Find images and masks without a partner, wrong numbers of images, and names used twice."""
     level: Level = "note" if subset else "problem"
     for dataset in datasets:
-        yield from _count(dataset, subset)
-        names = [dataset.name(index) for index in range(len(dataset))]
-        twice = sorted(name for name, times in Counter(names).items() if times > 1)
-        if twice:
+        official, count = dataset.info.splits.get(dataset.split), len(dataset)
+        if official is not None and (count > official or (count < official and not subset)):
+            hint = "" if count > official else ". For a part of the dataset, pass --subset"
             yield Finding(
-                kind="name-twice",
-                text=f"{counted(len(twice), 'name')} for several images",
-                count=len(twice),
+                kind="count",
+                text=f"{counted(count, 'image')}, where there are officially {official}{hint}",
+                count=abs(count - official),
                 splits=(dataset.split,),
-                examples=tuple(twice[:EXAMPLES]),
             )
+        names = Counter(dataset.name(index) for index in range(count))
+        twice = sorted(name for name, times in names.items() if times > 1)
+        text = f"{counted(len(twice), 'name')} for several images"
+        yield from name_some("name-twice", text, twice, [dataset.split])
     files = [dataset for dataset in datasets if isinstance(dataset, FileDataset)]
-    without_mask = [name for one in files for name in one.without_mask]
-    if without_mask:
-        yield Finding(
-            kind="missing-mask",
-            level=level,
-            text=f"{counted(len(without_mask), 'image')} without a mask, which a training leaves "
-            "out",
-            count=len(without_mask),
-            splits=_unique(one.split for one in files if one.without_mask),
-            examples=tuple(without_mask[:EXAMPLES]),
-        )
+    alone = [name for one in files for name in one.without_mask]
+    text = f"{counted(len(alone), 'image')} without a mask, which a training leaves out"
+    splits = [one.split for one in files if one.without_mask]
+    yield from name_some("missing-mask", text, alone, splits, level=level)
     # Where one folder serves several splits, each of them tells all of its masks.
     orphans = _unique(name for one in files for name in one.without_image)
-    if orphans:
-        yield Finding(
-            kind="missing-partner",
-            level=level,
-            text=f"{counted(len(orphans), 'mask')} without an image",
-            count=len(orphans),
-            examples=orphans[:EXAMPLES],
-        )
-
-
-def _count(dataset: Dataset, subset: bool) -> Iterator[Finding]:
-    official, count = dataset.info.splits.get(dataset.split), len(dataset)
-    if official is not None and (count > official or (count < official and not subset)):
-        hint = "" if count > official else ". For a part of the dataset, pass --subset"
-        yield Finding(
-            kind="count",
-            text=f"{counted(count, 'image')}, where there are officially {official}{hint}",
-            count=abs(count - official),
-            splits=(dataset.split,),
-        )
+    text = f"{counted(len(orphans), 'mask')} without an image"
+    yield from name_some("missing-partner", text, orphans, level=level)
 
 
 def find_in_files(facts: Samples) -> Iterator[Finding]:
@@ -74,18 +51,16 @@ def find_in_files(facts: Samples) -> Iterator[Finding]:
         ("mask", [(fact, fact.mask) for fact in facts]),
     ):
         missing = [fact for fact, file in files if file.missing]
-        if missing:
-            text = f"{counted(len(missing), word)} not there"
-            yield find_about(f"missing-{word}", missing, text)
+        text = f"{counted(len(missing), word)} not there"
+        yield from find_about(f"missing-{word}", missing, text)
         groups: dict[str, list[SampleFacts]] = defaultdict(list)
         for fact, file in files:
             if file.error and not file.missing:
                 groups[file.error].append(fact)
         for reason, some in groups.items():
             text = f"{counted(len(some), word)}: {reason.rstrip('.')}"
-            yield find_about(f"unreadable-{word}", some, text)
+            yield from find_about(f"unreadable-{word}", some, text)
     yield from _sizes(facts)
-    yield from _turned(facts)
 
 
 def _sizes(facts: Samples) -> Iterator[Finding]:
@@ -97,7 +72,7 @@ def _sizes(facts: Samples) -> Iterator[Finding]:
             f"{counted(len(turned), 'image has', 'images have')} an EXIF orientation that turns "
             "height and width, and a mask of the turned size. The orientation is not applied"
         )
-        yield find_about(
+        yield from find_about(
             "exif", turned, text, () if any(map(_fits_unturned, facts)) else (UPRIGHT,)
         )
     if other:
@@ -106,11 +81,7 @@ def _sizes(facts: Samples) -> Iterator[Finding]:
             f"{counted(len(other), 'mask')} of another size than the image, such as "
             f"{_size(other[0].mask.size)} for {_size(other[0].image.size)} (width x height)"
         )
-        yield find_about("size", other, text + swapped)
-
-
-def _turned(facts: Samples) -> Iterator[Finding]:
-    """Find images that may be turned, where the sizes of the masks do not tell."""
+        yield from find_about("size", other, text + swapped)
     unclear = [
         fact
         for fact in facts
@@ -119,12 +90,11 @@ def _turned(facts: Samples) -> Iterator[Finding]:
         and fact.image.size == fact.mask.size
         and (fact.image.turn < 5 or _swapped(fact))
     ]
-    if unclear:
-        text = (
-            f"{counted(len(unclear), 'image has', 'images have')} an EXIF orientation, which is "
-            "not applied. The sizes do not tell whether the masks fit. Look at --sheet"
-        )
-        yield find_about("exif-unclear", unclear, text, level="note")
+    text = (
+        f"{counted(len(unclear), 'image has', 'images have')} an EXIF orientation, which is "
+        "not applied. The sizes do not tell whether the masks fit. Look at --sheet"
+    )
+    yield from find_about("exif-unclear", unclear, text, level="note")
 
 
 def find_copies(facts: Samples, disjoint: Sequence[tuple[str, str]]) -> Iterator[Finding]:
@@ -150,16 +120,11 @@ def find_copies(facts: Samples, disjoint: Sequence[tuple[str, str]]) -> Iterator
 
 def _copies(
     kind: str, text: str, groups: Sequence[Samples], splits: tuple[str, ...]
-) -> Iterator[Finding]:
-    if groups:
-        yield Finding(
-            kind=kind,
-            level="note" if kind == "duplicate" else "problem",
-            text=text.format(counted(len(groups), "image is", "images are")),
-            count=len(groups),
-            splits=splits,
-            examples=tuple(_names(group, splits) for group in groups[:EXAMPLES]),
-        )
+) -> list[Finding]:
+    text = text.format(counted(len(groups), "image is", "images are"))
+    names = [_names(group, splits) for group in groups]
+    level: Level = "note" if kind == "duplicate" else "problem"
+    return name_some(kind, text, names, splits, level=level)
 
 
 def _names(group: Samples, splits: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from reconet.data.check.proposals import (
     propose_for_numbers,
     propose_label_map,
 )
-from reconet.data.check.report import EXAMPLES, Finding, SeenValue, find_about
+from reconet.data.check.report import Finding, Level, SeenValue, find_about, name_some
 from reconet.data.dataset import DatasetInfo
 from reconet.data.labels import ranges
 from reconet.data.sets.folder_masks import FolderOptions, colour_of
@@ -31,16 +31,12 @@ def find_in_values(
     label_map_file: Mapping[str, Colour],
 ) -> list[Finding]:
     """Find numbers and colours in masks that no class has, with proposals if there are options."""
-    findings = []
     unread = [fact for fact in facts if fact.mask.unread]
-    if unread:
-        findings.append(_unread_colours(unread, options, label_map_file))
-    unknown = [fact for fact in facts if fact.mask.are_colours and fact.mask.illegal]
-    if unknown:
-        findings.append(_unknown_colours(unknown))
+    findings = _unread_colours(unread, options, label_map_file)
+    findings += _unknown_colours([f for f in facts if f.mask.are_colours and f.mask.illegal])
     numbered = [fact for fact in facts if fact.mask.values and not fact.mask.are_colours]
     if any(fact.mask.illegal for fact in numbered):
-        findings.append(_outside(numbered, info, options))
+        findings += _outside(numbered, info, options)
     if options is None or findings:
         return findings
     values = _collect(numbered)
@@ -55,11 +51,9 @@ def find_empty(facts: Samples, info: DatasetInfo, subset: bool) -> Iterator[Find
     """Find masks without labels, and classes without pixels, in masks that are read rightly."""
     read = [fact for fact in facts if fact.mask.labels]
     void = [fact for fact in read if set(fact.mask.labels) == {IGNORE}]
-    if void:
-        text = f"{counted(len(void), 'mask')} without a labelled pixel"
-        yield find_about(
-            "all-void", void, text, level="problem" if len(void) == len(read) else "note"
-        )
+    text = f"{counted(len(void), 'mask')} without a labelled pixel"
+    level: Level = "problem" if len(void) == len(read) else "note"
+    yield from find_about("all-void", void, text, level=level)
     if subset or len(void) == len(read):
         return
     found: dict[str, set[int]] = {fact.split: set() for fact in read}
@@ -67,26 +61,13 @@ def find_empty(facts: Samples, info: DatasetInfo, subset: bool) -> Iterator[Find
         found[fact.split].update(fact.mask.labels)
     everywhere = set().union(*found.values())
     empty = [name for label, name in enumerate(info.classes) if label not in everywhere]
-    official = any(count is not None for count in info.splits.values())
-    if empty:
-        yield Finding(
-            kind="class-empty",
-            level="note" if official else "problem",
-            text=f"{counted(len(empty), 'class', 'classes')} without pixels",
-            count=len(empty),
-            examples=tuple(empty[:EXAMPLES]),
-        )
+    level = "note" if any(count is not None for count in info.splits.values()) else "problem"
+    text = f"{counted(len(empty), 'class', 'classes')} without pixels"
+    yield from name_some("class-empty", text, empty, level=level)
     for split, labels in found.items():
         absent = [name for label, name in enumerate(info.classes) if label in everywhere - labels]
-        if absent:
-            yield Finding(
-                kind="class-absent",
-                level="note",
-                text=f"{counted(len(absent), 'class', 'classes')} without pixels in {split}",
-                count=len(absent),
-                splits=(split,),
-                examples=tuple(absent[:EXAMPLES]),
-            )
+        text = f"{counted(len(absent), 'class', 'classes')} without pixels in {split}"
+        yield from name_some("class-absent", text, absent, [split], level="note")
 
 
 def list_values(facts: Samples, info: DatasetInfo, meanings: Mapping[int, int]) -> list[SeenValue]:
@@ -111,7 +92,7 @@ def list_values(facts: Samples, info: DatasetInfo, meanings: Mapping[int, int]) 
 
 def _unread_colours(
     facts: Samples, options: FolderOptions | None, label_map_file: Mapping[str, Colour]
-) -> Finding:
+) -> list[Finding]:
     values = _collect(facts)
     many = "more than " if values.incomplete else ""
     text = (
@@ -123,7 +104,7 @@ def _unread_colours(
     return find_about("colours-unread", facts, text, proposals)
 
 
-def _unknown_colours(facts: Samples) -> Finding:
+def _unknown_colours(facts: Samples) -> list[Finding]:
     illegal = _illegal(facts)
     text = (
         f"{counted(len(facts), 'mask holds', 'masks hold')} colours that data.options.colours "
@@ -132,7 +113,7 @@ def _unknown_colours(facts: Samples) -> Finding:
     return find_about("colours-unknown", facts, text + SO_MANY * (len(illegal) > MOST_NAMED))
 
 
-def _outside(facts: Samples, info: DatasetInfo, options: FolderOptions | None) -> Finding:
+def _outside(facts: Samples, info: DatasetInfo, options: FolderOptions | None) -> list[Finding]:
     wrong = [fact for fact in facts if fact.mask.illegal]
     values, illegal = _collect(facts), _illegal(wrong)
     named = [
@@ -160,7 +141,7 @@ def _void_class(facts: Samples, values: Values, options: FolderOptions) -> Itera
             f"{high} in the masks means void ({100 * values.share(high):.2g} % of the pixels), "
             f"and {options.classes[-1]} has no pixel"
         )
-        yield find_about("label-void", facts, text, (proposal,))
+        yield from find_about("label-void", facts, text, (proposal,))
 
 
 def _one_class(values: Values, options: FolderOptions) -> Finding:

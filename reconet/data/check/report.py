@@ -4,7 +4,7 @@ A finding is a problem if training or scores would be wrong, else a note.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -73,23 +73,38 @@ class Finding:
         return [f"{where}{self.text}{such}", *proposed]
 
 
+def name_some(
+    kind: str,
+    text: str,
+    names: Sequence[str],
+    splits: Iterable[str] = (),
+    *,
+    level: Level = "problem",
+    proposals: tuple[Proposal, ...] = (),
+) -> list[Finding]:
+    """Return a finding about these names, or nothing if there are none."""
+    found = Finding(
+        kind=kind,
+        text=text,
+        level=level,
+        count=len(names),
+        splits=tuple(dict.fromkeys(splits)),
+        examples=tuple(names[:EXAMPLES]),
+        proposals=proposals,
+    )
+    return [found] if names else []
+
+
 def find_about(
     kind: str,
     facts: Sequence[SampleFacts],
     text: str,
     proposals: tuple[Proposal, ...] = (),
     level: Level = "problem",
-) -> Finding:
-    """Return a finding about some images, with their splits and some names."""
-    return Finding(
-        kind=kind,
-        level=level,
-        text=text,
-        count=len(facts),
-        splits=tuple(dict.fromkeys(fact.split for fact in facts)),
-        examples=tuple(fact.name for fact in facts[:EXAMPLES]),
-        proposals=proposals,
-    )
+) -> list[Finding]:
+    """Return a finding about some images, or nothing if there are none."""
+    names, splits = [fact.name for fact in facts], [fact.split for fact in facts]
+    return name_some(kind, text, names, splits, level=level, proposals=proposals)
 
 
 @dataclass(frozen=True, kw_only=True)
