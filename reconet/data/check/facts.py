@@ -16,7 +16,8 @@ from reconet.data.sets.folder_masks import ColourReader, read_colours
 from reconet.errors import DataError
 from reconet.types import IGNORE, Image
 
-MOST_VALUES = 256  # of one mask that are kept: a photograph has thousands of colours
+MOST_VALUES = 256  # of one mask that are all kept: a photograph has thousands of colours
+MOST_KEPT = 64  # of a mask with more
 Counts = Mapping[int, int]  # a number in a mask, a colour as 0xRRGGBB, or a label -> pixels
 
 
@@ -165,8 +166,9 @@ def _count(value_hw: NDArray[Any]) -> dict[int, int]:
 
 
 def _most(counts: Counts) -> dict[int, int]:
-    most = sorted(counts, key=lambda value: -counts[value])[:MOST_VALUES]
-    return {value: counts[value] for value in sorted(most)}
+    if len(counts) <= MOST_VALUES:
+        return dict(counts)
+    return dict(sorted(counts.items(), key=lambda item: -item[1])[:MOST_KEPT])
 
 
 def _size(array: NDArray[Any]) -> tuple[int, int]:

@@ -54,11 +54,7 @@ def open_splits(data: Data, wanted: Sequence[str] = (), subset: bool = False) ->
     ]
     root, options = dataset_root(data.name, data.root), own_options(data)
     if not found:
-        first = next(iter(errors.values()))
-        if options is None or not isinstance(first, AbsentError):
-            raise first
-        proposed = _propose(split_places(root, options), options, absent, needed)
-        raise AbsentError(" ".join([str(first), *(line for p in proposed for line in p.lines())]))
+        raise next(iter(errors.values()))
     if options is not None and not subset:
         needed = tuple(dict.fromkeys((*needed, *(options.splits or ()))))
         findings += _find_absent(root, options, absent, needed)

@@ -9,7 +9,6 @@ import pytest
 
 from reconet.data.check import Proposal
 from reconet.data.dataset_file import dataset_settings
-from reconet.errors import DataError
 from tests.data.check import cases as c
 from tests.data.check.cases import ABC, Case, coloured
 from tests.data.check.folders import Folder, painted, several
@@ -81,12 +80,6 @@ def test_proposed_splits_mend_the_folder(name: str, tmp_path: Path) -> None:
     report = folder.check(follow(proposal, options))
     assert not report.findings
     assert [one.split for one in report.splits][:2] == ["train", "val"]
-
-
-def test_if_no_split_is_there_the_error_proposes_some(tmp_path: Path) -> None:
-    folder, options = make(CASES["folders without test"], tmp_path)
-    with pytest.raises(DataError, match=r"training.* if train is train and val is val: --set '"):
-        folder.check(options | {"splits": {"train": "training", "val": "validation"}})
 
 
 def test_a_colour_is_no_number_in_the_table_of_values(tmp_path: Path) -> None:
