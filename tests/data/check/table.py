@@ -196,7 +196,7 @@ FILES = {
     "damaged images": Case(c.damaged, ABC, ("unreadable-image",) * 2, says="is empty"),
     "a damaged mask": Case(c.damaged_mask, ABC, ("unreadable-mask",)),
     "masks of turned images": Case(
-        c.turned(6, 8), ABC, ("exif",), ("upright",), says="6 images have an EXIF orientation"
+        c.turned(6, 8), ABC, ("exif",), ("upright",), 0, says="6 images have an EXIF orientation"
     ),
     "masks of some turned images": Case(c.turned(1, 6), ABC, ("exif",), ("upright",)),
     "masks of half of the turned images": Case(c.half_turned, ABC, ("exif",)),

@@ -99,12 +99,6 @@ def test_proposals_can_be_pasted_into_the_file_that_describes_the_dataset(tmp_pa
     assert folder.check(json.loads(settings["data.options"])).ok
 
 
-def test_a_turned_dataset_is_mended_by_turning_its_images(tmp_path: Path) -> None:
-    folder, options = make(CASES["masks of turned images"], tmp_path)
-    (finding,) = folder.check(options).findings
-    assert not folder.check(follow(finding.proposals[0], options)).findings
-
-
 def test_a_list_of_colours_is_refused_until_names_are_put_in(tmp_path: Path) -> None:
     folder, options = make(CASES["colours of nobody"], tmp_path)
     (finding,) = folder.check(options).findings
