@@ -12,7 +12,7 @@ from math import gcd
 from reconet.data.check.facts import MaskFacts
 from reconet.data.check.report import Proposal
 from reconet.data.classes import colour_map
-from reconet.data.formats import mask_values
+from reconet.data.formats import masks
 from reconet.data.images.draw import VOID_COLOUR
 from reconet.data.registry import DATASETS
 from reconet.data.sets.folder_masks import FolderOptions, colour_of
@@ -96,11 +96,11 @@ def propose_label_map(values: Values, options: FolderOptions) -> Proposal | None
     label_map = find_label_map(values, options)
     if label_map is not None:
         return _label_map_proposal(label_map, options)
-    one = mask_values.Values(values.pixels, False, "")
+    one = masks.Values(values.pixels, False, "")
     if len(options.classes) != 2 or options.ignore_is_given or one.kind != "two":
         return None
     first, second = options.classes
-    dark, bright = mask_values.DARK, mask_values.BRIGHT
+    dark, bright = masks.DARK, masks.BRIGHT
     return Proposal(
         condition=f"if dark is {first}, bright is {second}, and grey edges are void",
         option="label_map",
