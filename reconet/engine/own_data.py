@@ -11,7 +11,6 @@ from typing import Any
 import torch
 
 from reconet.data.check import CheckReport, check_dataset, check_splits
-from reconet.data.check.check import Hints
 from reconet.data.dataset import Dataset, FileDataset, evenly_spaced
 from reconet.data.formats import (
     FORMATS,
@@ -33,6 +32,7 @@ from reconet.recipes.schema import Data, Train
 from reconet.system.distributed import pick_device
 from reconet.system.progress import SILENT, Progress
 from reconet.system.readable import counted
+from reconet.types import IGNORE
 
 LOOKED_AT = 64  # images whose sizes are read
 UNKNOWN_MEMORY = 8 * 10**9
@@ -65,7 +65,9 @@ class Inspection:
         for one in self.choice.settings:
             group, name = one.setting.split(".")
             value = values[group][name]
-            shown = "x".join(map(str, value)) if isinstance(value, list) else _as_set(value)
+            shown = value if isinstance(value, str) else json.dumps(value)
+            if isinstance(value, list):
+                shown = "x".join(map(str, value))
             chosen = apply_overrides(self.recipe, [f"{one.setting}={one.value}"])
             yours = chosen != self.recipe
             rows.append(Chosen(one.setting, shown, YOURS if yours else one.reason))
@@ -96,10 +98,6 @@ class Inspection:
             )
 
 
-def _as_set(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
-
-
 def inspect_folder(
     folder: Path,
     settings: Sequence[str] = (),
@@ -126,7 +124,10 @@ def inspect_folder(
     if not named:
         report, data, dropped = _without_empty(report, data)
         notes += dropped
-    report = _tolerate(report, listed=bool(found.data.images))
+    # A mask that is listed, and is not there, is not left out.
+    tolerated = TOLERATED[1:] if found.data.images else TOLERATED
+    findings = [replace(f, level="note") if f.kind in tolerated else f for f in report.findings]
+    report = replace(report, findings=tuple(findings))
     facts = gather_facts(report, splits, settings, place)
     choice = choose(facts)
     chosen = choice.recipe.data.model_copy(
@@ -159,22 +160,22 @@ def _check(
         return check_dataset(data, workers=workers, progress=progress)
     options = read_options(FolderOptions, data.options)
     splits = open_drawn(found.data, options)
-    return check_splits(splits, hints=Hints(options), workers=workers, progress=progress), splits
+    return check_splits(splits, options=options, workers=workers, progress=progress), splits
 
 
 def _without_empty(report: CheckReport, data: Data) -> tuple[CheckReport, Data, list[str]]:
     """Leave out classes that have no pixel anywhere, unless masks are read wrongly."""
     pixels_k = [sum(counts) for counts in zip(*(s.pixels_k for s in report.splits), strict=True)]
-    empty = [name for name, pixels in zip(report.classes, pixels_k, strict=True) if not pixels]
-    if not empty or not sum(pixels_k) or report.problems_but("class-empty", *TOLERATED):
+    kept = [k for k, pixels in enumerate(pixels_k) if pixels]
+    wrong = {problem.kind for problem in report.problems} - {*TOLERATED}
+    if len(kept) in (0, len(pixels_k)) or wrong:
         return report, data, []
-    kept = [k for k, name in enumerate(report.classes) if name not in empty]
     if len(kept) < 2:
         raise DataError(
             f"only the class {report.classes[kept[0]]!r} has pixels in {data.root}: there is "
             "nothing to tell apart."
         )
-    splits = tuple(
+    splits = (
         replace(
             split,
             pixels_k=tuple(split.pixels_k[k] for k in kept),
@@ -182,50 +183,34 @@ def _without_empty(report: CheckReport, data: Data) -> tuple[CheckReport, Data, 
         )
         for split in report.splits
     )
+    empty = [name for k, name in enumerate(report.classes) if k not in kept]
     report = replace(
         report,
         classes=tuple(report.classes[k] for k in kept),
-        splits=splits,
+        splits=tuple(splits),
         findings=tuple(finding for finding in report.findings if finding.kind != "class-empty"),
     )
     options = without_classes(data.options, empty)
-    note = (
-        f"left out: {counted(len(empty), 'class', 'classes')} without pixels ({', '.join(empty)})"
-    )
+    classes = counted(len(empty), "class", "classes")
+    note = f"left out: {classes} without pixels ({', '.join(empty)})"
     return report, data.model_copy(update={"options": options}), [note]
 
 
 def without_classes(options: Mapping[str, Any], empty: Sequence[str]) -> dict[str, Any]:
     """Return options in which some classes are no more. Numbers and colours keep their meaning."""
     read = read_options(FolderOptions, options)
-    kept = [name for name in read.classes if name not in empty]
-    changed: dict[str, Any] = {**options, "classes": kept}
+    changed = {**options, "classes": [name for name in read.classes if name not in empty]}
     for key in ("colours", "palette"):
-        table = getattr(read, key)
-        if table is not None:
-            changed[key] = {name: list(c) for name, c in table.items() if name not in empty}
+        if options.get(key) is not None:
+            changed[key] = {name: c for name, c in options[key].items() if name not in empty}
     if read.colours is None:
-        meanings: dict[int, int | str] = {**dict(enumerate(read.classes))}
-        meanings |= dict.fromkeys(read.ignored, "ignore")
-        if read.label_map is not None:
-            meanings = read.label_map
-        names = dict(enumerate(read.classes)) | {255: "ignore"}
+        meanings: Mapping[int, int | str] | None = read.label_map
+        if meanings is None:
+            meanings = dict(enumerate(read.classes)) | dict.fromkeys(read.ignored, "ignore")
+        names = dict(enumerate(read.classes)) | {IGNORE: "ignore"}
         told = {str(number): names[read.label_of(to)] for number, to in meanings.items()}
         changed["label_map"] = {number: to for number, to in told.items() if to not in empty}
     return changed
-
-
-def _tolerate(report: CheckReport, *, listed: bool) -> CheckReport:
-    """Turn problems that a training of a folder leaves out into notes.
-
-    A mask that is listed, and is not there, is none of these.
-    """
-    left_out = [kind for kind in TOLERATED if not (listed and kind == "missing-mask")]
-    findings = tuple(
-        replace(finding, level="note") if finding.kind in left_out else finding
-        for finding in report.findings
-    )
-    return replace(report, findings=findings)
 
 
 def gather_facts(

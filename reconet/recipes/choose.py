@@ -87,21 +87,16 @@ def choose(facts: Facts) -> Choice:
             f"{facts.images} images to train and {facts.val_images} to validate are too few: "
             "label some more."
         )
-    way, reason = _way(facts)
-    base = BASES[way.base]()
-    small = SMALL_NETWORK if way is FRESH else ()
-    settings = [Chosen(*one) for one in small]
-    settings += _sizes(facts, way)
+    way, why = _way(facts)
     batch = _batch(facts, way)
-    settings += [
-        Chosen("train.batch", str(batch), f"{facts.images} images: four steps or more an epoch"),
-        *_micro_batch(facts, way, batch, _crop(facts, way)),
+    settings = [
+        *(Chosen(*one) for one in SMALL_NETWORK if way is FRESH),
+        *_sizes(facts, way, batch),
         *_length(facts, way, batch),
-        Chosen("optim.lr", f"{way.lr * batch / way.batch:.2g}", f"{way.lr} for {way.batch} images"),
-        *_machine(facts, way),
+        *_machine(facts),
     ]
-    recipe = apply_overrides(base, [f"{one.setting}={one.value}" for one in settings])
-    return Choice(recipe, way.base, reason, tuple(settings))
+    recipe = apply_overrides(BASES[way.base](), [f"{one.setting}={one.value}" for one in settings])
+    return Choice(recipe, way.base, why, tuple(settings))
 
 
 def _way(facts: Facts) -> tuple[Way, str]:
@@ -114,35 +109,33 @@ def _way(facts: Facts) -> tuple[Way, str]:
     return WHOLE, "there is a GPU: the whole network is fine-tuned"
 
 
-def _sizes(facts: Facts, way: Way) -> list[Chosen]:
-    base, reason = _base_size(facts, way)
-    height, width = _crop(facts, way)
-    return [
-        Chosen("data.base_size", str(base), reason),
-        Chosen("data.crop", f"{height}x{width}", "the shape of your images at that size"),
-    ]
-
-
-def _base_size(facts: Facts, way: Way) -> tuple[int, str]:
-    """Return the long side at which images are seen."""
+def _sizes(facts: Facts, way: Way, batch: int) -> list[Chosen]:
+    """Choose the long side at which images are seen, the shape of a crop, and how many fit."""
     longest, reason = way.longest, f"images are {facts.width} x {facts.height}"
     rarest = min((share for share in facts.shares if share > 0), default=1.0)
     if way is FROZEN and rarest < RARE:
         longest = way.crop
         reason += f", and the rarest class has {100 * rarest:.2g} % of the pixels"
-    side = min(longest, max(facts.height, facts.width))
-    if side == longest:
+    side = max(facts.height, facts.width)
+    if side >= longest:
         reason += f"; {longest} is enough, and quick"
-    return max(SMALLEST, side // GRID * GRID), reason
-
-
-def _crop(facts: Facts, way: Way) -> tuple[int, int]:
-    """Return height and width of a crop: a typical image, up to the limit of the way."""
-    base, _ = _base_size(facts, way)
-    scale = base / max(facts.height, facts.width)
-    sides = [ceil(side * scale / GRID) * GRID for side in (facts.height, facts.width)]
-    height, width = (min(way.crop, max(SMALLEST, side)) for side in sides)
-    return height, width
+    base = max(SMALLEST, min(longest, side) // GRID * GRID)
+    grids = [ceil(part * base / side / GRID) * GRID for part in (facts.height, facts.width)]
+    height, width = (min(way.crop, max(SMALLEST, part)) for part in grids)
+    rows = [
+        Chosen("data.base_size", str(base), reason),
+        Chosen("data.crop", f"{height}x{width}", "the shape of your images at that size"),
+        Chosen("train.batch", str(batch), f"{facts.images} images: four steps or more an epoch"),
+    ]
+    image = way.bytes_per_pixel * height * width / (2 if facts.bf16 else 1)
+    room = USABLE * facts.memory - WEIGHTS
+    fits = batch
+    while fits > 2 and fits * image > room:
+        fits //= 2
+    if batch * image > room:
+        reason = f"{facts.memory / 1e9:.1f} GB are free; gradients are added up"
+        rows.append(Chosen("train.micro_batch", str(fits), reason))
+    return rows
 
 
 def _batch(facts: Facts, way: Way) -> int:
@@ -151,18 +144,6 @@ def _batch(facts: Facts, way: Way) -> int:
     while batch > 2 and 4 * batch > facts.images:
         batch //= 2
     return batch
-
-
-def _micro_batch(facts: Facts, way: Way, batch: int, crop: tuple[int, int]) -> list[Chosen]:
-    image = way.bytes_per_pixel * crop[0] * crop[1] / (2 if facts.bf16 else 1)
-    room = USABLE * facts.memory - WEIGHTS
-    if batch * image <= room:
-        return []
-    fits = batch
-    while fits > 2 and fits * image > room:
-        fits //= 2
-    reason = f"{facts.memory / 1e9:.1f} GB are free; gradients are added up"
-    return [Chosen("train.micro_batch", str(fits), reason)]
 
 
 def _length(facts: Facts, way: Way, batch: int) -> list[Chosen]:
@@ -178,10 +159,11 @@ def _length(facts: Facts, way: Way, batch: int) -> list[Chosen]:
     if way is FROZEN:
         views = min(16, max(1, round(VIEWS / facts.images)))
         rows.append(Chosen("data.views", str(views), "crops of each image, computed once and kept"))
-    return rows
+    lr = f"{way.lr * batch / way.batch:.2g}"
+    return [*rows, Chosen("optim.lr", lr, f"{way.lr} for {way.batch} images")]
 
 
-def _machine(facts: Facts, way: Way) -> list[Chosen]:
+def _machine(facts: Facts) -> list[Chosen]:
     precision = "bf16" if facts.bf16 else "fp32"
     reason = (
         "this GPU has it, and it is faster"

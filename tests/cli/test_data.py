@@ -110,7 +110,7 @@ def test_check_proposes_a_label_map_for_masks_of_0_and_255(
     arguments = ["data", "check", "folder", "--root", str(tmp_path), "--workers", "0", *classes]
     code, out, _ = run(capsys, *arguments)
     assert code == 1
-    assert "if 255 means cell" in out
+    assert "255 means cell" in out
     proposal = out[out.index("data.options.label_map") :].split("'")[0]
     code, out, _ = run(capsys, *arguments, "--set", proposal)
     assert (code, "nothing is wrong" in out) == (0, True)

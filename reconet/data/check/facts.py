@@ -1,7 +1,7 @@
 """Gather what a check has to know about each image and its mask. Runs in worker processes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reconet.data.check.void_borders import VoidBorders, measure_void_borders
 from reconet.data.dataset import Dataset, FileDataset
-from reconet.data.images.read import ColourMaskError, has_two_alphas, read_with_orientation
+from reconet.data.images.read import ColourMaskError, read_with_orientation
 from reconet.data.labels import ILLEGAL, IllegalLabelError, LabelReader
 from reconet.data.sets.folder_masks import ColourReader, read_colours
 from reconet.errors import DataError
 from reconet.types import IGNORE, Image
 
-MOST_VALUES = 64  # of one mask that are kept: a photograph has thousands of colours
+MOST_VALUES = 256  # of one mask that are all kept: a photograph has thousands of colours
+MOST_KEPT = 64  # of a mask with more
 Counts = Mapping[int, int]  # a number in a mask, a colour as 0xRRGGBB, or a label -> pixels
 
 
@@ -27,26 +27,24 @@ class ImageFacts:
 
     error: str = ""  # why it cannot be read
     missing: bool = False  # there is no such file
-    size: tuple[int, int] = (0, 0)  # height and width, as the dataset gives them
+    size: tuple[int, int] | None = None  # height and width, as the dataset gives them
     turn: int = 1  # EXIF orientation that was not applied
     digest: bytes = b""  # of its pixels
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaskFacts:
-    """What is known about one mask."""
+    """What is known about one mask. All is empty if there is none."""
 
     error: str = ""
     missing: bool = False
-    size: tuple[int, int] = (0, 0)
+    size: tuple[int, int] | None = None
     values: Counts = field(default_factory=dict)  # numbers in the file, or colours
-    other_values: int = 0  # how many more there are
+    incomplete: bool = False  # there are more values
     are_colours: bool = False
-    unread_colours: bool = False  # colours, where numbers are expected
-    see_through: bool = False  # a colour is both opaque and transparent
+    unread: bool = False  # colours, where numbers are expected
     illegal: Counts = field(default_factory=dict)  # of `values`: those that mean nothing
-    labels: Counts = field(default_factory=dict)  # what the dataset makes of it
-    borders: Mapping[int, VoidBorders] = field(default_factory=dict)  # of values that may be void
+    labels: Counts = field(default_factory=dict)  # what the dataset makes of it, if all is legal
     digest: bytes = b""
 
 
@@ -57,28 +55,46 @@ class SampleFacts:
     split: str
     name: str
     image: ImageFacts
-    mask: MaskFacts | None  # None if the split has no masks
+    mask: MaskFacts
+
+    @property
+    def sizes_differ(self) -> bool:
+        """Return whether both were read, and do not fit each other."""
+        return bool(self.image.size and self.mask.size) and self.image.size != self.mask.size
+
+    @property
+    def is_broken(self) -> bool:
+        unread = self.mask.error or self.mask.illegal or self.mask.unread
+        return bool(self.image.error or unread or self.sizes_differ)
 
 
 def gather_facts(dataset: Dataset, index: int) -> SampleFacts:
     """Look at one sample. An error that concerns all, such as a missing extra, is raised."""
+    mask = MaskFacts()
     if isinstance(dataset, FileDataset):
         _, image_path, mask_path = dataset.pairs[index]
         image = _image_facts(image_path, dataset.upright)
-        mask = None if mask_path is None else _mask_facts(dataset, mask_path)
+        if mask_path is not None:
+            mask = _mask_facts(dataset, mask_path)
     else:
-        image, mask = _sample_facts(dataset, index)
+        try:
+            _, image_hwc, label_hw = dataset[index]
+            image = ImageFacts(size=_size(image_hwc), digest=_digest(image_hwc))
+            mask = _from_values(label_hw, meanings(dataset))
+        except DataError as error:
+            image = ImageFacts(error=str(error))
     return SampleFacts(split=dataset.split, name=dataset.name(index), image=image, mask=mask)
 
 
-def _sample_facts(dataset: Dataset, index: int) -> tuple[ImageFacts, MaskFacts | None]:
-    """Look at a sample of a dataset that is not made of files."""
-    try:
-        _, image_hwc, label_hw = dataset[index]
-    except DataError as error:
-        return ImageFacts(error=str(error)), None
-    image = ImageFacts(size=_size(image_hwc), digest=_digest(image_hwc))
-    return image, _from_labels(label_hw, len(dataset.info.classes))
+def meanings(dataset: Dataset) -> dict[int, int]:
+    """Return the label of each number or colour in masks."""
+    read = dataset.read_label if isinstance(dataset, FileDataset) else None
+    if isinstance(read, LabelReader):
+        legal = np.flatnonzero(read.table_n != ILLEGAL).tolist()
+        return {number: int(read.table_n[number]) for number in legal}
+    if isinstance(read, ColourReader):
+        return dict(zip(read.code_n.tolist(), read.label_n.tolist(), strict=True))
+    return {label: label for label in (*range(len(dataset.info.classes)), IGNORE)}
 
 
 def _image_facts(path: Path, upright: bool) -> ImageFacts:
@@ -88,8 +104,8 @@ def _image_facts(path: Path, upright: bool) -> ImageFacts:
         return ImageFacts(error=_reason(error, path), missing=not path.exists())
     height, width = _size(image_hwc)
     if upright:
-        size = (width, height) if turn >= 5 else (height, width)
-        return ImageFacts(size=size, digest=_digest(image_hwc))
+        height, width = (width, height) if turn >= 5 else (height, width)
+        turn = 1
     return ImageFacts(size=(height, width), turn=turn, digest=_digest(image_hwc))
 
 
@@ -97,95 +113,47 @@ def _mask_facts(dataset: FileDataset, path: Path) -> MaskFacts:
     read = dataset.read_label
     try:
         if isinstance(read, LabelReader):
-            return _from_numbers(read.read(path), read.table_n)
+            return _from_values(read.read(path), meanings(dataset))
         if isinstance(read, ColourReader):
-            facts = _from_colours(read_colours(path), read)
-            return replace(facts, see_through=has_two_alphas(path))
-        return _from_labels(read(path), len(dataset.info.classes))
-    except ColourMaskError as error:
-        return _from_unread_colours(path, str(error))
+            return _from_values(read_colours(path), meanings(dataset), are_colours=True)
+        return _from_values(read(path), meanings(dataset))
+    except ColourMaskError:
+        return _unread_colours(path)
     except IllegalLabelError as error:
         return MaskFacts(values=error.counts, illegal=error.counts)
     except DataError as error:
         return MaskFacts(error=_reason(error, path), missing=not path.exists())
 
 
-def _from_labels(label_hw: NDArray[np.uint8], num_classes: int) -> MaskFacts:
-    table_n = np.full(256, ILLEGAL, np.uint8)
-    table_n[:num_classes] = np.arange(num_classes)
-    table_n[IGNORE] = IGNORE
-    return _from_numbers(label_hw, table_n)
-
-
-def _from_numbers(number_hw: NDArray[Any], table_n: NDArray[np.uint8]) -> MaskFacts:
-    counts = _count(number_hw)
-    labels: dict[int, int] = {}
-    illegal: dict[int, int] = {}
-    for value, pixels in counts.items():
-        known = value % 1 == 0 and 0 <= value < table_n.size
-        label = int(table_n[int(value)]) if known else ILLEGAL
-        if label == ILLEGAL:
-            illegal[value] = pixels
-        else:
-            labels[label] = labels.get(label, 0) + pixels
-    kept = _most(counts)
-    return MaskFacts(
-        size=_size(number_hw),
-        values=kept,
-        other_values=len(counts) - len(kept),
-        illegal=illegal,
-        labels={} if illegal else labels,
-        borders=_borders(number_hw, counts, illegal),
-        digest=_digest(number_hw),
-    )
-
-
-def _borders(number_hw: NDArray[Any], counts: Counts, illegal: Counts) -> dict[int, VoidBorders]:
-    """Measure the values that may be void between classes: 0, void itself, and the highest."""
-    if number_hw.dtype != np.uint8 or len(counts) < 2:
-        return {}
-    measures = {
-        value: measure_void_borders(number_hw, value)
-        for value in {0, IGNORE, *([max(illegal)] if illegal else [])}
-    }
-    return {value: one for value, one in measures.items() if one is not None}
-
-
-def _from_colours(code_hw: NDArray[np.int32], read: ColourReader) -> MaskFacts:
-    meaning = dict(zip(read.code_n.tolist(), read.label_n.tolist(), strict=True))
-    counts = _count(code_hw)
-    illegal = {code: pixels for code, pixels in counts.items() if code not in meaning}
-    labels: dict[int, int] = {}
-    for code, pixels in counts.items():
-        if code in meaning:
-            labels[meaning[code]] = labels.get(meaning[code], 0) + pixels
-    kept = _most(counts)
-    return MaskFacts(
-        size=_size(code_hw),
-        values=kept,
-        other_values=len(counts) - len(kept),
-        are_colours=True,
-        illegal=_most(illegal),
-        labels={} if illegal else labels,
-        digest=_digest(code_hw),
-    )
-
-
-def _from_unread_colours(path: Path, error: str) -> MaskFacts:
+def _unread_colours(path: Path) -> MaskFacts:
     try:
-        code_hw = read_colours(path)
-    except DataError:
-        return MaskFacts(error=error.replace(str(path), "the mask"))
-    counts = _count(code_hw)
-    kept = _most(counts)
+        return _from_values(read_colours(path), {}, are_colours=True, unread=True)
+    except DataError as error:
+        return MaskFacts(error=_reason(error, path))
+
+
+def _from_values(
+    value_hw: NDArray[Any],
+    meaning: Mapping[int, int],
+    *,
+    are_colours: bool = False,
+    unread: bool = False,
+) -> MaskFacts:
+    counts = _count(value_hw)
+    illegal = {} if unread else {v: n for v, n in counts.items() if v not in meaning}
+    labels: dict[int, int] = {}
+    if not illegal and not unread:
+        for value, pixels in counts.items():
+            labels[meaning[value]] = labels.get(meaning[value], 0) + pixels
     return MaskFacts(
-        size=_size(code_hw),
-        values=kept,
-        other_values=len(counts) - len(kept),
-        are_colours=True,
-        unread_colours=True,
-        see_through=has_two_alphas(path),
-        digest=_digest(code_hw),
+        size=_size(value_hw),
+        values=_most(counts),
+        incomplete=len(counts) > MOST_VALUES,
+        are_colours=are_colours,
+        unread=unread,
+        illegal=_most(illegal),
+        labels=labels,
+        digest=_digest(value_hw),
     )
 
 
@@ -198,9 +166,9 @@ def _count(value_hw: NDArray[Any]) -> dict[int, int]:
 
 
 def _most(counts: Counts) -> dict[int, int]:
-    if len(counts) <= 256:  # as many as a mask of numbers can have
+    if len(counts) <= MOST_VALUES:
         return dict(counts)
-    return dict(sorted(counts.items(), key=lambda item: -item[1])[:MOST_VALUES])
+    return dict(sorted(counts.items(), key=lambda item: -item[1])[:MOST_KEPT])
 
 
 def _size(array: NDArray[Any]) -> tuple[int, int]:

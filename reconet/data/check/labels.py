@@ -1,17 +1,18 @@
 """Find what is wrong with labels: numbers and colours without a class, and empty classes."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from reconet.data.check.colours import propose_for_colours
-from reconet.data.check.facts import MaskFacts, SampleFacts
-from reconet.data.check.numbers import (
+from reconet.data.check.facts import SampleFacts
+from reconet.data.check.proposals import (
+    Values,
+    collect_values,
     propose_background,
+    propose_for_colours,
     propose_for_numbers,
-    propose_void_class,
+    propose_label_map,
 )
-from reconet.data.check.report import EXAMPLES, Finding, Proposal, SeenValue
-from reconet.data.check.values import Values, collect_values
+from reconet.data.check.report import Finding, Level, SeenValue, find_about, name_some
 from reconet.data.dataset import DatasetInfo
 from reconet.data.labels import ranges
 from reconet.data.sets.folder_masks import FolderOptions, colour_of
@@ -19,6 +20,7 @@ from reconet.system.readable import counted
 from reconet.types import IGNORE, Colour
 
 MOST_NAMED = 5  # values in one line
+SO_MANY = ". So many colours come from smooth edges or compression"
 Samples = Sequence[SampleFacts]
 
 
@@ -26,63 +28,59 @@ def find_in_values(
     facts: Samples,
     info: DatasetInfo,
     options: FolderOptions | None,
-    hints: Mapping[str, Colour],
-    known: Sequence[DatasetInfo],
+    label_map_file: Mapping[str, Colour],
 ) -> list[Finding]:
     """Find numbers and colours in masks that no class has, with proposals if there are options."""
-    findings = []
-    unread = [fact for fact in facts if fact.mask is not None and fact.mask.unread_colours]
-    if unread:
-        findings.append(_unread_colours(unread, options, hints, known))
-    unknown = [f for f in facts if f.mask is not None and f.mask.are_colours and f.mask.illegal]
-    if unknown:
-        findings.append(_unknown_colours(unknown))
-    numbered = [f for f in facts if f.mask is not None and f.mask.values and not f.mask.are_colours]
-    if any(mask.illegal for mask in _masks(numbered)):
-        findings.append(_outside(numbered, info, options))
-    elif options is not None and not unread:
-        findings += _void_class(numbered, options)
-    see_through = [fact for fact in facts if fact.mask is not None and fact.mask.see_through]
-    if see_through:
-        findings.append(_transparent(see_through))
-    if options is not None and len(options.classes) == 1 and not findings and facts:
-        findings.append(_one_class(facts, options))
+    unread = [fact for fact in facts if fact.mask.unread]
+    findings = _unread_colours(unread, options, label_map_file)
+    findings += _unknown_colours([f for f in facts if f.mask.are_colours and f.mask.illegal])
+    numbered = [fact for fact in facts if fact.mask.values and not fact.mask.are_colours]
+    if any(fact.mask.illegal for fact in numbered):
+        findings += _outside(numbered, info, options)
+    if options is None or findings:
+        return findings
+    values = _collect(numbered)
+    if len(options.classes) == 1 and facts:
+        findings.append(_one_class(values, options))
+    elif numbered and options.label_map is None:
+        findings += _void_class(numbered, values, options)
     return findings
 
 
-def find_empty(facts: Samples, info: DatasetInfo, subset: bool) -> list[Finding]:
+def find_empty(facts: Samples, info: DatasetInfo, subset: bool) -> Iterator[Finding]:
     """Find masks without labels, and classes without pixels, in masks that are read rightly."""
-    read = [fact for fact in facts if fact.mask is not None and fact.mask.labels]
-    void = [fact for fact in read if set(fact.mask.labels) == {IGNORE}]  # type: ignore[union-attr]
-    findings = []
-    if void:
-        everything = len(void) == len(read)
-        findings.append(
-            Finding(
-                kind="all-void",
-                level="problem" if everything else "note",
-                text=f"{counted(len(void), 'mask')} without a labelled pixel",
-                count=len(void),
-                splits=_splits(void),
-                examples=tuple(fact.name for fact in void[:EXAMPLES]),
-            )
-        )
-    if not subset and len(void) < len(read):
-        findings += _empty_classes(read, info)
-    return findings
+    read = [fact for fact in facts if fact.mask.labels]
+    void = [fact for fact in read if set(fact.mask.labels) == {IGNORE}]
+    text = f"{counted(len(void), 'mask')} without a labelled pixel"
+    level: Level = "problem" if len(void) == len(read) else "note"
+    yield from find_about("all-void", void, text, level=level)
+    if subset or len(void) == len(read):
+        return
+    found: dict[str, set[int]] = {fact.split: set() for fact in read}
+    for fact in read:
+        found[fact.split].update(fact.mask.labels)
+    everywhere = set().union(*found.values())
+    empty = [name for label, name in enumerate(info.classes) if label not in everywhere]
+    level = "note" if any(count is not None for count in info.splits.values()) else "problem"
+    text = f"{counted(len(empty), 'class', 'classes')} without pixels"
+    yield from name_some("class-empty", text, empty, level=level)
+    for split, labels in found.items():
+        absent = [name for label, name in enumerate(info.classes) if label in everywhere - labels]
+        text = f"{counted(len(absent), 'class', 'classes')} without pixels in {split}"
+        yield from name_some("class-absent", text, absent, [split], level="note")
 
 
 def list_values(facts: Samples, info: DatasetInfo, meanings: Mapping[int, int]) -> list[SeenValue]:
-    """List the numbers, or colours, that were seen, most frequent first."""
-    masks = [mask for mask in _masks(facts) if mask.values]
-    colours = [mask for mask in masks if mask.are_colours]
-    some = colours if 2 * len(colours) > len(masks) else [m for m in masks if not m.are_colours]
+    """List the numbers, or colours if most masks have them, most frequent first."""
+    masks = [fact.mask for fact in facts if fact.mask.values]
+    colours = 2 * sum(mask.are_colours for mask in masks) > len(masks)
+    some = [mask for mask in masks if mask.are_colours == colours]
     values = collect_values(some)
-    unread = any(mask.unread_colours for mask in some)  # a colour is no number then
+    unread = any(mask.unread for mask in some)  # a colour is no number then
     names = dict(enumerate(info.classes)) | {IGNORE: "void"}
     return [
         SeenValue(
-            value=colour_of(value) if colours and some is colours else value,
+            value=colour_of(value) if colours else value,
             means="" if unread else names.get(meanings.get(value, -1), ""),
             pixels=pixels,
             share=values.share(value),
@@ -93,130 +91,67 @@ def list_values(facts: Samples, info: DatasetInfo, meanings: Mapping[int, int]) 
 
 
 def _unread_colours(
-    facts: Samples,
-    options: FolderOptions | None,
-    hints: Mapping[str, Colour],
-    known: Sequence[DatasetInfo],
-) -> Finding:
-    values = collect_values(_masks(facts))
+    facts: Samples, options: FolderOptions | None, label_map_file: Mapping[str, Colour]
+) -> list[Finding]:
+    values = _collect(facts)
     many = "more than " if values.incomplete else ""
     text = (
         f"{counted(len(facts), 'mask holds', 'masks hold')} colours, not class numbers: "
         f"{many}{counted(len(values.pixels), 'colour')}, {_colour_list(values, values.pixels)}"
     )
-    if values.incomplete:
-        text += ". So many colours come from smooth edges or compression"
-    proposals = () if options is None else propose_for_colours(values, options, hints, known)
-    return _finding("colours-unread", facts, text, proposals)
+    text += SO_MANY if values.incomplete else ""
+    proposals = () if options is None else propose_for_colours(values, options, label_map_file)
+    return find_about("colours-unread", facts, text, proposals)
 
 
-def _unknown_colours(facts: Samples) -> Finding:
-    values = collect_values(_masks(facts))
-    illegal: Counter[int] = Counter()
-    for mask in _masks(facts):
-        illegal.update(mask.illegal)
+def _unknown_colours(facts: Samples) -> list[Finding]:
+    illegal = _illegal(facts)
     text = (
         f"{counted(len(facts), 'mask holds', 'masks hold')} colours that data.options.colours "
-        f"does not have: {_colour_list(values, illegal)}"
+        f"does not have: {_colour_list(_collect(facts), illegal)}"
     )
-    if len(illegal) > MOST_NAMED:
-        text += ". So many colours come from smooth edges or compression"
-    return _finding("colours-unknown", facts, text)
+    return find_about("colours-unknown", facts, text + SO_MANY * (len(illegal) > MOST_NAMED))
 
 
-def _outside(facts: Samples, info: DatasetInfo, options: FolderOptions | None) -> Finding:
-    wrong = [fact for fact in facts if fact.mask is not None and fact.mask.illegal]
-    values = collect_values(_masks(facts))
-    illegal: Counter[int] = Counter()
-    for mask in _masks(wrong):
-        illegal.update(mask.illegal)
+def _outside(facts: Samples, info: DatasetInfo, options: FolderOptions | None) -> list[Finding]:
+    wrong = [fact for fact in facts if fact.mask.illegal]
+    values, illegal = _collect(facts), _illegal(wrong)
     named = [
         f"{value} ({100 * values.share(value):.2g} % of the pixels, in "
         f"{counted(values.masks[value], 'mask')})"
         for value, _ in illegal.most_common(MOST_NAMED)
     ]
     more = f" and {counted(len(illegal) - len(named), 'other value')}" * (len(illegal) > len(named))
+    count = len(info.classes)
     text = (
         f"{counted(len(wrong), 'mask holds', 'masks hold')} labels that no class has: "
-        f"{', '.join(named)}{more}. There {_are(len(info.classes))}: "
-        f"{ranges(list(range(len(info.classes))))}"
+        f"{', '.join(named)}{more}. There {'is' if count == 1 else 'are'} "
+        f"{counted(count, 'class', 'classes')}: {ranges(list(range(count)))}"
     )
-    proposals = propose_for_numbers(values, illegal, options) if options is not None else ()
-    following = len(info.classes)
-    asked = set(illegal) == {following} and not values.is_stray(following)
-    if asked and "label_map" not in {p.option for p in proposals}:
-        text += ". Is a class name missing? Or is 0 void, and 1 the first class"
-    return _finding("label-outside", wrong, text, proposals)
+    proposals = () if options is None else propose_for_numbers(values, illegal, options)
+    return find_about("label-outside", wrong, text, proposals)
 
 
-def _void_class(facts: Samples, options: FolderOptions) -> list[Finding]:
-    values = collect_values(_masks(facts))
-    proposal = propose_void_class(values, options)
-    if proposal is None:
-        return []
-    high = max(values.pixels)
-    text = (
-        f"{high} in the masks means void ({100 * values.share(high):.2g} % of the pixels), and "
-        f"{options.classes[-1]} has no pixel"
-    )
-    return [_finding("label-void", facts, text, (proposal,))]
+def _void_class(facts: Samples, values: Values, options: FolderOptions) -> Iterator[Finding]:
+    """Find masks of 0 and 255 of two classes, of which 255 is read as void."""
+    proposal = propose_label_map(values, options)
+    if proposal is not None:
+        high = max(values.pixels)
+        text = (
+            f"{high} in the masks means void ({100 * values.share(high):.2g} % of the pixels), "
+            f"and {options.classes[-1]} has no pixel"
+        )
+        yield from find_about("label-void", facts, text, (proposal,))
 
 
-def _one_class(facts: Samples, options: FolderOptions) -> Finding:
+def _one_class(values: Values, options: FolderOptions) -> Finding:
     """Report that there is nothing to tell apart."""
-    numbered = [mask for mask in _masks(facts) if mask.values and not mask.are_colours]
-    proposal = propose_background(collect_values(numbered), options) if numbered else None
+    proposal = propose_background(values, options) if values.pixels else None
     text = (
         f"there is one class, {options.classes[0]}, so that every prediction is right. What is "
         "not of this class needs a class too, such as background"
     )
     return Finding(kind="one-class", text=text, proposals=(proposal,) if proposal else ())
-
-
-def _transparent(facts: Samples) -> Finding:
-    text = (
-        f"{counted(len(facts), 'mask has', 'masks have')} a colour that is both opaque and "
-        "transparent. Transparency is not read, so that both are one. Save masks without it"
-    )
-    return _finding("transparent", facts, text)
-
-
-def _empty_classes(read: Samples, info: DatasetInfo) -> list[Finding]:
-    found: dict[str, set[int]] = {split: set() for split in _splits(read)}
-    for fact in read:
-        found[fact.split].update(fact.mask.labels)  # type: ignore[union-attr]
-    everywhere = set().union(*found.values())
-    empty = [name for label, name in enumerate(info.classes) if label not in everywhere]
-    official = any(count is not None for count in info.splits.values())
-    findings = []
-    if empty:
-        findings.append(
-            Finding(
-                kind="class-empty",
-                level="note" if official else "problem",
-                text=f"{counted(len(empty), 'class', 'classes')} without pixels",
-                count=len(empty),
-                examples=tuple(empty[:EXAMPLES]),
-            )
-        )
-    for split, labels in found.items():
-        absent = [
-            name
-            for label, name in enumerate(info.classes)
-            if label not in labels and label in everywhere
-        ]
-        if absent:
-            findings.append(
-                Finding(
-                    kind="class-absent",
-                    level="note",
-                    text=f"{counted(len(absent), 'class', 'classes')} without pixels in {split}",
-                    count=len(absent),
-                    splits=(split,),
-                    examples=tuple(absent[:EXAMPLES]),
-                )
-            )
-    return findings
 
 
 def _colour_list(values: Values, some: Mapping[int, int]) -> str:
@@ -225,24 +160,12 @@ def _colour_list(values: Values, some: Mapping[int, int]) -> str:
     return ", ".join(named) + (", ..." if len(some) > len(most) else "")
 
 
-def _are(count: int) -> str:
-    return f"{'is' if count == 1 else 'are'} {counted(count, 'class', 'classes')}"
+def _collect(facts: Samples) -> Values:
+    return collect_values([fact.mask for fact in facts])
 
 
-def _masks(facts: Samples) -> list[MaskFacts]:
-    return [fact.mask for fact in facts if fact.mask is not None]
-
-
-def _splits(facts: Samples) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(fact.split for fact in facts))
-
-
-def _finding(kind: str, facts: Samples, text: str, proposals: tuple[Proposal, ...] = ()) -> Finding:
-    return Finding(
-        kind=kind,
-        text=text,
-        count=len(facts),
-        splits=_splits(facts),
-        examples=tuple(fact.name for fact in facts[:EXAMPLES]),
-        proposals=proposals,
-    )
+def _illegal(facts: Samples) -> Counter[int]:
+    illegal: Counter[int] = Counter()
+    for fact in facts:
+        illegal.update(fact.mask.illegal)
+    return illegal

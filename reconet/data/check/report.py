@@ -1,43 +1,18 @@
-"""The result of a check: findings, as values, as JSON, as lines and tables of plain text."""
+"""The result of a check: findings, as values, as JSON, as lines and tables of plain text.
+
+A finding is a problem if training or scores would be wrong, else a note.
+"""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
+
+from reconet.data.check.facts import SampleFacts
 
 Level = Literal["problem", "note"]
 EXAMPLES = 3  # names that a finding shows
 MOST_ROWS = 16  # of the table of values
-
-# A finding is a problem if training or scores would be wrong, else a note. docs/data-check.md
-# explains each kind.
-KINDS = {
-    "split": "a split cannot be opened",
-    "split-absent": "a split that a training needs is not there",
-    "split-unused": "folders or lists that look like splits, and are not used",
-    "count": "more or fewer images than officially",
-    "unreadable-image": "an image that cannot be read",
-    "unreadable-mask": "a mask that cannot be read",
-    "missing-image": "an image that is not there",
-    "missing-mask": "an image without a mask",
-    "missing-partner": "a mask without an image",
-    "size": "a mask of another size than its image",
-    "exif": "an image that its EXIF orientation turns, and its mask is drawn on the turned one",
-    "exif-unclear": "an image that its EXIF orientation turns, and sizes tell nothing",
-    "name-twice": "one name for several images of a split",
-    "leak": "one image in two splits that must not share any",
-    "duplicate": "one image several times in a split",
-    "duplicate-mask": "one image several times, with different masks",
-    "colours-unread": "masks of colours, where class numbers are expected",
-    "colours-unknown": "colours that no class has",
-    "label-outside": "labels that no class has",
-    "label-void": "classes whose number means void",
-    "one-class": "a single class, so that there is nothing to learn",
-    "transparent": "a colour that is both opaque and transparent in one mask",
-    "all-void": "masks without a labelled pixel",
-    "class-empty": "a class without pixels",
-    "class-absent": "a class without pixels in one split",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +52,7 @@ class Proposal:
 class Finding:
     """Something in a dataset that is wrong, or that a person should look at."""
 
-    kind: str  # of KINDS
+    kind: str  # docs/data-check.md has a line for each
     text: str
     level: Level = "problem"
     count: int = 1  # images, masks or classes that it concerns
@@ -96,6 +71,40 @@ class Finding:
         such = f" ({names}{more})" if names else ""
         proposed = [f"  {line}" for one in self.proposals for line in one.lines(file)]
         return [f"{where}{self.text}{such}", *proposed]
+
+
+def name_some(
+    kind: str,
+    text: str,
+    names: Sequence[str],
+    splits: Iterable[str] = (),
+    *,
+    level: Level = "problem",
+    proposals: tuple[Proposal, ...] = (),
+) -> list[Finding]:
+    """Return a finding about these names, or nothing if there are none."""
+    found = Finding(
+        kind=kind,
+        text=text,
+        level=level,
+        count=len(names),
+        splits=tuple(dict.fromkeys(splits)),
+        examples=tuple(names[:EXAMPLES]),
+        proposals=proposals,
+    )
+    return [found] if names else []
+
+
+def find_about(
+    kind: str,
+    facts: Sequence[SampleFacts],
+    text: str,
+    proposals: tuple[Proposal, ...] = (),
+    level: Level = "problem",
+) -> list[Finding]:
+    """Return a finding about some images, or nothing if there are none."""
+    names, splits = [fact.name for fact in facts], [fact.split for fact in facts]
+    return name_some(kind, text, names, splits, level=level, proposals=proposals)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,10 +159,6 @@ class CheckReport:
     @property
     def notes(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.level == "note")
-
-    def problems_but(self, *kinds: str) -> tuple[Finding, ...]:
-        """Return the problems that are of none of these kinds."""
-        return tuple(finding for finding in self.problems if finding.kind not in kinds)
 
     @property
     def ok(self) -> bool:

@@ -168,18 +168,6 @@ def read_mask(path: Path) -> Label:
         )
 
 
-def has_two_alphas(path: Path) -> bool:
-    """Tell whether some colour of a mask is opaque in one place, and transparent in another."""
-    data = _read(path)
-    with _unpacked(data, path) as image:
-        if image.mode not in ("RGBA", "LA", "PA"):
-            return False
-        rgba_n4 = np.asarray(image.convert("RGBA")).reshape(-1, 4)
-    clear_n = rgba_n4[:, 3] < 128
-    clear, opaque = (np.unique(rgba_n4[some_n, :3], axis=0) for some_n in (clear_n, ~clear_n))
-    return not set(map(bytes, clear)).isdisjoint(map(bytes, opaque))
-
-
 def read_mat(path: Path, key: str) -> NDArray[Any]:
     """Read one variable of a MATLAB file."""
     from scipy.io import loadmat, whosmat  # type: ignore[import-untyped]

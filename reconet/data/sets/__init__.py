@@ -2,5 +2,5 @@
 
 Each file ends with its declaration, a DatasetEntry. The table is DATASETS in data/registry.py.
 folder.py is for your own images. folder_masks.py has its options, folder_classes.py reads class
-names, folder_val.py divides images into train and val, and folder_hints.py knows other layouts.
+names, and folder_val.py divides images into train and val.
 """

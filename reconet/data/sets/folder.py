@@ -34,7 +34,6 @@ from reconet.data.dataset import DatasetInfo, FileDataset, Pair
 from reconet.data.entry import DatasetEntry
 from reconet.data.layout import IMAGES, contents, find_root, has_suffix, need_folder, read_lines
 from reconet.data.sets.folder_classes import CLASSES, LABEL_MAP, with_classes_of_root
-from reconet.data.sets.folder_hints import layout_hint
 from reconet.data.sets.folder_masks import JPEG, FolderOptions, mask_reader, palette_of
 from reconet.data.sets.folder_val import divide_pairs
 from reconet.errors import AbsentError, DataError
@@ -99,8 +98,9 @@ def _from_folders(root: Path, split: str, options: FolderOptions) -> Found:
         return Found([Pair(name, found[name], None) for name in names])
     if place.folder and masks.parent.is_dir() and not masks.is_dir():
         raise DataError(f"{images} has images, but there is no folder {masks}.")
-    hint = "" if masks.is_dir() else layout_hint(home)
-    mask_of = _by_name(need_folder(masks, hint), MASKS, second_choice=JPEG)
+    mask_of = _by_name(
+        need_folder(masks, "" if masks.is_dir() else _hint(home)), MASKS, second_choice=JPEG
+    )
     if beside:
         mask_of = {n: path for n, path in mask_of.items() if n.endswith(options.mask_suffix)}
     pairs = [
@@ -111,7 +111,12 @@ def _from_folders(root: Path, split: str, options: FolderOptions) -> Found:
     if not names or not mask_of:
         raise DataError(f"{images} holds no images beside masks of {options.mask_suffix!r}.")
     if not pairs:
-        raise _nothing_pairs(names, mask_of, masks, options.mask_suffix)
+        one, other = min(names), min(mask_of)
+        raise DataError(
+            f"none of {len(names)} images has a mask in {masks}: for {one} expected "
+            f"{one}{options.mask_suffix}, found {other}. The option mask_suffix tells what masks "
+            f"add. {_hint(home)}"
+        )
     paired = {pair.name for pair in pairs}
     alone = tuple(name for name in names if name not in paired)
     if place == Place():
@@ -138,15 +143,18 @@ def _folders(home: Path, options: FolderOptions) -> list[str]:
 
 
 def _find_home(root: Path, options: FolderOptions) -> Path:
-    """Return the folder that holds that of the images, or raise an error that knows layouts."""
+    """Return the folder that holds that of the images."""
     expected = (_before_split(options.images) or ".") if root.is_dir() else options.images
     try:
         return find_root(root, FOLDER.info.title, (expected,))
-    except AbsentError:
-        raise
     except DataError as error:
-        hint = layout_hint(root)
-        raise DataError(f"{error} {hint}" if hint else str(error)) from error
+        if isinstance(error, AbsentError) or not root.is_dir():
+            raise
+        raise DataError(f"{error} {_hint(root)}") from error
+
+
+def _hint(root: Path) -> str:
+    return f"`reconet data inspect {root}` recognises other layouts."
 
 
 def _before_split(folder: str) -> str:
@@ -181,20 +189,6 @@ def _place_of(split: str, home: Path, options: FolderOptions) -> Place:
     if split == "test":
         raise AbsentError(f"no test images: expected {images / 'test'} or {home / 'test.txt'}.")
     return Place()
-
-
-def _nothing_pairs(
-    names: Sequence[str], mask_of: Mapping[str, Path], masks: Path, suffix: str
-) -> DataError:
-    """Return the error for images of which none has a mask, with what the names show."""
-    one, other = min(names), min(mask_of)
-    longer = [mask.removeprefix(one) for mask in mask_of if mask.startswith(one)]
-    fits = [end for end in longer if end != suffix and all(name + end in mask_of for name in names)]
-    hint = f" Try the option mask_suffix={fits[0]}." if fits else ""
-    return DataError(
-        f"none of {len(names)} images has a mask in {masks}: for {one} expected {one}{suffix}, "
-        f"found {other}.{hint}"
-    )
 
 
 def _from_file(root: Path, split: str, file: str, options: FolderOptions) -> list[Pair]:

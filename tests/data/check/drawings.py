@@ -14,29 +14,8 @@ from tests.data.check.folders import (
     one_less,
     several,
     with_borders,
-    with_frame,
     with_spot,
 )
-
-
-def wide_void_borders(folder: Folder) -> None:
-    """Draw lines of eight pixels between the regions of larger masks."""
-    drawn = []
-    for mask_hw in several((1, 1, 2, 3)):  # some lines lie between regions of one class
-        wide_hw = mask_hw.repeat(4, 0).repeat(4, 1)
-        for place in range(32, 128, 32):
-            wide_hw[:, place - 4 : place + 4] = 0
-            wide_hw[place - 4 : place + 4] = 0
-        drawn.append(wide_hw)
-    folder.add_all(drawn, one_less(drawn))
-
-
-def cracks(folder: Folder) -> None:
-    """Draw class 0 as thin cracks in regions that do not touch each other in one mask."""
-    for number in range(9):
-        mask_hw = np.full((HEIGHT, WIDTH), 1 + number % 3, np.uint8)
-        mask_hw[3::8] = 0
-        folder.add(str(number), mask_hw)
 
 
 def islands(folder: Folder) -> None:
@@ -82,14 +61,6 @@ def grey(values: tuple[int, ...], labels: tuple[int, ...], mode: str | None = No
     return make
 
 
-def half_transparent(folder: Folder) -> None:
-    """Write black that is opaque here and transparent there."""
-    for number, mask_hw in enumerate(several((0, 1, 2))):
-        rgba_hwc = np.zeros((*mask_hw.shape, 4), np.uint8)
-        rgba_hwc[mask_hw == 0, 3], rgba_hwc[mask_hw == 1] = 255, (200, 0, 0, 255)
-        folder.add(str(number), rgba_hwc, mask_hw)
-
-
 def thin_first_class(*others: int) -> Callable[[Folder], None]:
     """Draw class 0 as a crack through the middle of others."""
 
@@ -102,20 +73,8 @@ def thin_first_class(*others: int) -> Callable[[Folder], None]:
     return make
 
 
-def poles(folder: Folder) -> None:
-    """Draw class 0 as a thin post between two regions. Other regions touch each other."""
-    for number, mask_hw in enumerate(several((1, 2, 3, 4, 5, 6, 7))):
-        mask_hw[:, 7:9] = 0
-        folder.add(str(number), mask_hw)
-
-
 def void_borders(folder: Folder) -> None:
     drawn = [with_borders(mask_hw) for mask_hw in several((1, 2, 3))]
-    folder.add_all(drawn, one_less(drawn))
-
-
-def void_frame(folder: Folder) -> None:
-    drawn = [with_frame(mask_hw) for mask_hw in several((1, 2, 3))]
     folder.add_all(drawn, one_less(drawn))
 
 
@@ -135,8 +94,10 @@ def smooth(folder: Folder) -> None:
         mask_hw = np.zeros((HEIGHT, WIDTH), np.uint8)
         mask_hw[6:18, 8 + number : 24 + number] = 255
         truth_hw = (mask_hw > 0).astype(np.uint8)
-        for place, grey in enumerate((70, 100, 130, 160, 185)):
-            mask_hw[6 + 2 * place, 8 + number], truth_hw[6 + 2 * place, 8 + number] = grey, IGNORE
+        for place in range(12):
+            grey = 5 + 3 * (12 * number + place)
+            label = 0 if grey < 64 else 1 if grey >= 192 else IGNORE
+            mask_hw[6 + place, 8 + number], truth_hw[6 + place, 8 + number] = grey, label
         folder.add(str(number), mask_hw, truth_hw)
 
 

@@ -128,12 +128,6 @@ def with_borders(mask_hw: Mask, value: int = 0) -> NDArray[np.uint8]:
     return lined_hw
 
 
-def with_frame(mask_hw: Mask, value: int = 0) -> NDArray[np.uint8]:
-    framed_hw = np.full_like(mask_hw, value)
-    framed_hw[1:-1, 1:-1] = mask_hw[1:-1, 1:-1]
-    return framed_hw
-
-
 def with_spot(mask_hw: Mask, value: int, pixels: int = 3) -> NDArray[np.uint8]:
     spotted_hw = mask_hw.copy()
     spotted_hw[5, 5 : 5 + pixels] = value

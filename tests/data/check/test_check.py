@@ -217,16 +217,6 @@ def test_a_setting_can_be_pasted_into_a_shell_whatever_the_class_names_are(tmp_p
     assert json.loads(words[1].partition("=")[2]) == ["driver's cab", 'say "x"', "class 2"]
 
 
-def test_a_stray_number_after_the_last_class_is_no_missing_name(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
-    drawn = several((0, 1, 2))
-    drawn[2][5, 5:8] = 3
-    folder.add_all(drawn)
-    text = text_of(folder.check({"classes": list(CLASSES)}))
-    assert "no class has: 3 (" in text
-    assert "missing" not in text
-
-
 def test_own_images_are_called_by_their_title_or_folder(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "mill")
     folder.add_all(several((0, 1, 2)))

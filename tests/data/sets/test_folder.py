@@ -146,9 +146,18 @@ def test_where_no_image_has_a_mask_the_error_says_what_names_were_expected(tmp_p
     for name in "ab":
         save_jpeg(tmp_path / f"images/{name}.jpg")
         save_png(tmp_path / f"masks/{name}_gt.png", LABEL)
-    with pytest.raises(DataError, match=r"none of 2 .* expected a, found a_gt. Try .*suffix=_gt"):
+    with pytest.raises(DataError, match=r"none of 2 .* expected a, found a_gt. The option"):
         opened(tmp_path)
     assert len(opened(tmp_path, mask_suffix="_gt")) == 1
+
+
+@pytest.mark.parametrize("image", ["train/images/a.jpg", "JPEGImages/a.jpg", "images/a.jpg"])
+def test_a_folder_of_another_layout_names_the_command_that_recognises_it(
+    tmp_path: Path, image: str
+) -> None:
+    save_jpeg(tmp_path / image)
+    with pytest.raises(DataError, match=r"`reconet data inspect .*` recognises other layouts"):
+        opened(tmp_path)
 
 
 def test_folders_deeper_than_python_recurses_are_one_line(tmp_path: Path) -> None:
