@@ -27,9 +27,8 @@ from torch import Tensor
 
 from reconet.data.dataset import evenly_spaced
 from reconet.errors import CheckpointError, OutputError, ReconetError
-from reconet.inference.backends import open_exported
-from reconet.inference.backends.probe import hash_export
-from reconet.inference.network import Network, make_exported_network, open_network
+from reconet.inference.network import Network, is_export, open_export, open_network
+from reconet.inference.probe import hash_export
 from reconet.models.trained import find_weights
 from reconet.recipes.schema import Data
 from reconet.system.hardware import describe_cpu
@@ -125,7 +124,7 @@ def open_way(
     network = None
     if way.folder is not None and way.digest:
         try:
-            network = make_exported_network(open_exported(way.folder / INT8, trusted=True))
+            network = open_export(way.folder / INT8, trusted=True)
         except ReconetError as error:
             progress.note(f"fast: fp32, since the kept file fails: {error}")
             return open_network(source, device)
@@ -143,11 +142,6 @@ def open_way(
         return exact().forward(image_bchw) if is_small else int8(image_bchw)
 
     return replace(network, forward=forward)
-
-
-def is_export(source: Path) -> bool:
-    """Tell whether a path is that of an exported file."""
-    return not source.is_dir() and source.suffix != ".safetensors"
 
 
 def has_fast_packages() -> bool:

@@ -62,14 +62,12 @@ def test_bf16_can_be_asked_for_and_nearly_agrees(predictor: Predictor, run: Path
 def test_an_exported_network_keeps_its_precision(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exported = tmp_path / "a.fake"
-    exported.touch()
+    exported = tmp_path / "a.onnx"
 
-    def opened(source: Path, device: torch.device) -> Network:
-        return replace(open_network(run, device), model=None, how="onnx")
+    def opened(source: Path) -> Network:
+        return replace(open_network(run, CPU), model=None, how="onnx")
 
-    monkeypatch.setitem(network_module.OPENERS, ".fake", opened)
-    monkeypatch.setattr(network_module, "bf16_works", lambda: False)
+    monkeypatch.setattr(network_module, "open_export", opened)
     assert open_network(exported, CPU, "auto").how == "onnx"
     with pytest.raises(RecipeError, match="exported"):
         open_network(exported, CPU, "fp32")
