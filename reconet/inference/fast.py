@@ -59,6 +59,17 @@ class FastWay(BaseModel):
         return f"fast: {self.text}" + (f"; kept in {self.folder.parent}" if self.folder else "")
 
 
+class Job(BaseModel):
+    """What another process measures, and where it keeps the result."""
+
+    source: Path
+    threads: int = 1
+    images: tuple[Path, ...] = ()  # at hand
+    data: Data | None = None  # of the validation images, if not those of the recipe
+    imports: tuple[str, ...] = ()
+    folder: Path
+
+
 def open_fast(
     source: Path,
     device: torch.device,
@@ -99,16 +110,16 @@ def find_way(
     except CheckpointError as error:
         damage = f" (measured again: {error})"
     chosen = [images[i] for i in evenly_spaced(len(images), MOST_IMAGES)]
-    job = {
-        "source": str(source),
-        "threads": torch.get_num_threads(),
-        "images": [str(path.absolute()) for path in chosen] if len(images) >= LEAST_IMAGES else [],
-        "data": None if data is None else data.model_dump(mode="json"),
-        "imports": imported_sources(),
-        "folder": str(folder),
-    }
+    job = Job(
+        source=source,
+        threads=torch.get_num_threads(),
+        images=tuple(path.absolute() for path in chosen) if len(images) >= LEAST_IMAGES else (),
+        data=data,
+        imports=tuple(imported_sources()),
+        folder=folder,
+    )
     try:
-        run_measurement(["-m", "reconet.export.fast", json.dumps(job)], progress)
+        run_measurement(["-m", "reconet.export.fast", job.model_dump_json()], progress)
         way = _read(folder)
         if way is None:
             raise OutputError("the measurement ended without a result")

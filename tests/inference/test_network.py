@@ -1,5 +1,7 @@
 """Opening a network: at which precision, and by which file."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -73,3 +75,11 @@ def test_an_exported_network_keeps_its_precision(
         open_network(exported, CPU, "fp32")
     with pytest.raises(RecipeError, match="Did you mean 'bf16'"):
         open_network(run, CPU, "bf15")
+
+
+def test_a_prediction_imports_no_datasets_no_training_and_no_exports() -> None:
+    code = "import sys, reconet.inference.video, reconet.inference.folder; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    loaded = set(done.stdout.split())
+    for name in ("data.registry", "data.formats", "data.prelabels", "engine", "export", "study"):
+        assert f"reconet.{name}" not in loaded

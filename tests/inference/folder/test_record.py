@@ -65,6 +65,23 @@ def test_a_run_that_is_killed_resumes(
     }
 
 
+def test_a_run_of_0_1_that_was_killed_resumes_from_its_journal(
+    capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
+) -> None:
+    for number in range(3):
+        save_image(tmp_path / "in" / f"{number}.png", number)
+    arguments = (run, tmp_path / "in", "--out", tmp_path / "out", "--json")
+    ask_predict(capsys, *arguments)
+    before = read_tree(tmp_path / "out")
+    first, second, third = (tmp_path / "out" / RECORD).read_text().splitlines(keepends=True)
+    begun = json.dumps(json.loads(third) | {"run": "", "outputs": {}, "shares": {}}) + "\n"
+    (tmp_path / "out" / RECORD).write_text(first)
+    (tmp_path / "out" / "predictions.0a1b-0.part").write_text(second + begun)
+    result = ask_predict(capsys, *arguments)[1]
+    assert [one["status"] for one in result["images"]] == ["skipped", "skipped", "done"]
+    assert read_tree(tmp_path / "out") == before
+
+
 def test_another_network_or_other_settings_need_overwrite(
     capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
 ) -> None:
