@@ -26,8 +26,7 @@ from reconet.export.formats import save_openvino, to_onnx, to_openvino, write_on
 from reconet.export.graph import export_info, trace
 from reconet.export.int8 import quantise
 from reconet.export.sample_images import SampleImages, batch_of, load_samples
-from reconet.inference.backends import LABELS, open_exported
-from reconet.inference.backends.openvino_backend import open_openvino
+from reconet.inference.backends import LABELS, open_exported, open_openvino
 from reconet.inference.network import make_forward, make_network
 from reconet.inference.windows import Forward
 from reconet.models.context import CONTEXTS

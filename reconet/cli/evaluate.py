@@ -109,7 +109,8 @@ def _open_fast(
     """Open a network the fastest way that keeps its labels, with the data that it is scored on."""
     from reconet.data import open_split
     from reconet.inference import Predictor, Protocol, find_network
-    from reconet.inference.fast import is_export, open_fast
+    from reconet.inference.fast import open_fast
+    from reconet.inference.network import is_export
     from reconet.models.trained import find_weights, read_info
     from reconet.recipes import apply_overrides
     from reconet.system.distributed import pick_device

@@ -22,16 +22,21 @@ check/           look for mistakes in a dataset before a training does
 parallel.py      one function over many items, in several processes
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from reconet.data.dataset import Dataset, DatasetInfo, Sample, evenly_spaced, has_labels
-from reconet.data.entry import DatasetEntry
-from reconet.data.registry import (
-    DATASETS,
-    complete_recipe,
-    dataset_root,
-    open_dataset,
-    open_split,
-    prepare_dataset,
-)
+
+if TYPE_CHECKING:
+    from reconet.data.entry import DatasetEntry
+    from reconet.data.registry import (
+        DATASETS,
+        complete_recipe,
+        dataset_root,
+        open_dataset,
+        open_split,
+        prepare_dataset,
+    )
 
 __all__ = [
     "DATASETS",
@@ -47,3 +52,11 @@ __all__ = [
     "open_split",
     "prepare_dataset",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the table of all datasets when it is first used: a prediction needs none."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = "entry" if name == "DatasetEntry" else "registry"
+    return getattr(import_module(f"{__name__}.{home}"), name)

@@ -19,7 +19,7 @@ from reconet.export.int8 import Attempt, Int8, QuantisedNetwork, quantise_networ
 from reconet.export.sample_images import SampleImages, images_in_folder, load_samples
 from reconet.inference import FoundNetwork, find_network
 from reconet.inference.backends import LABELS, LOGITS, open_exported, was_exported
-from reconet.inference.backends.probe import remember_export
+from reconet.inference.probe import remember_export
 from reconet.models.trained import TrainedNetwork, load_trained
 from reconet.recipes.schema import Recipe
 from reconet.system.files import check_output_file, staged_write

@@ -20,7 +20,6 @@ from uuid import uuid4
 import cv2
 import numpy as np
 import torch
-from pydantic import BaseModel
 from torch import Tensor
 
 from reconet.data import DATASETS, open_split
@@ -41,10 +40,9 @@ from reconet.export.formats import save_openvino, to_onnx
 from reconet.export.graph import export_info, smallest_side, trace
 from reconet.export.int8 import kept_in_fp32, quantise
 from reconet.export.sample_images import windows_of
-from reconet.inference.backends import open_exported
-from reconet.inference.backends.probe import hash_export
-from reconet.inference.fast import CHOICE, INT8, MOST_IMAGES, FastWay, way_folder
-from reconet.inference.network import make_exported_network, make_network
+from reconet.inference.fast import CHOICE, INT8, MOST_IMAGES, FastWay, Job, way_folder
+from reconet.inference.network import make_network, open_export
+from reconet.inference.probe import hash_export
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import Forward, predict_labels
 from reconet.models.network_info import NetworkInfo
@@ -64,17 +62,6 @@ LEAST_AGREEMENT = 0.98  # of the pixels
 MOST_LOST = 0.5  # points of mIoU
 MOST_PIXELS = 2**22  # of an image at hand, so that some dozen photos fit into memory
 DAY = 86400.0  # seconds: no measurement takes so long
-
-
-class Job(BaseModel):
-    """What to measure, and where to keep the result."""
-
-    source: Path
-    threads: int = 1
-    images: tuple[Path, ...] = ()  # at hand
-    data: Data | None = None  # of the validation images, if not those of the recipe
-    imports: tuple[str, ...] = ()
-    folder: Path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +156,7 @@ def quantise_checked(
         progress.status(f"quantising by {counted(len(windows), 'image')}{rest} ...")
         model = quantise(proto, windows, kept)
         save_openvino(model, replace(export_info(trained), precision="int8"), path)
-        int8 = make_exported_network(open_exported(path, trusted=True)).forward
+        int8 = open_export(path, trusted=True).forward
         speed = _speed(exact, int8, torch.from_numpy(windows[0]))
         if speed < LEAST_GAIN:
             raise ExportError(f"it is {speed:.2f} times as fast")

@@ -18,10 +18,7 @@ import torch
 from torch.export import ExportedProgram
 
 from reconet.errors import ExportError, MissingExtraError, first_line
-from reconet.inference.backends import LABELS, LOGITS
-from reconet.inference.backends.export_info import ExportInfo
-from reconet.inference.backends.openvino_backend import write_texts
-from reconet.inference.backends.pt2_backend import TEXTS
+from reconet.inference.backends import LABELS, LOGITS, TEXTS, ExportInfo, write_texts
 from reconet.system.files import staged_write, write_bytes
 
 Write = Callable[[ExportedProgram, ExportInfo, Path], None]

@@ -14,7 +14,7 @@ from torch.export import Dim, ExportedProgram
 from torch.overrides import TorchFunctionMode
 
 from reconet.errors import ExportError, first_line
-from reconet.inference.backends.export_info import ExportInfo
+from reconet.inference.backends import ExportInfo
 from reconet.models.fold import fold_batchnorm
 from reconet.models.layers import resize
 from reconet.models.segmenter import Segmenter

@@ -26,7 +26,7 @@ from reconet.export.sample_images import (
     readable_images,
     windows_of,
 )
-from reconet.inference.backends.export_info import ExportInfo
+from reconet.inference.backends import ExportInfo
 from reconet.inference.network import make_forward
 from reconet.inference.protocol import Protocol
 from reconet.models.segmenter import Segmenter

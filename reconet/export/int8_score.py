@@ -12,8 +12,7 @@ from reconet.errors import AbsentError, DataError
 from reconet.evaluation import count_confusion, no_labels_error
 from reconet.evaluation.benchmarks import benchmark_scores
 from reconet.export.formats import save_openvino
-from reconet.inference.backends import open_exported
-from reconet.inference.backends.export_info import ExportInfo
+from reconet.inference.backends import ExportInfo, open_exported
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import Forward
 from reconet.models.network_info import NetworkInfo

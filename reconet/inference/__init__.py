@@ -4,8 +4,9 @@ predictor.py    one network as a function: images in, labels out
 own_network.py  a network that was built in Python, as a Predictor or a file
 by_name.py      find a network by its path or its name
 network.py      open a network, whatever file it is in
-fast/           open a network the fastest way that keeps its labels
-backends/       run exported networks: ONNX Runtime, OpenVINO, torch.export
+fast.py         open a network the fastest way that keeps its labels
+backends.py     run exported networks: ONNX Runtime, OpenVINO, torch.export
+probe.py        run a stranger's graph once in a process of its own, with limits
 protocol.py     how an image is shown to a network: scales, windows, mirror images
 windows.py      probabilities of an image from those of its windows
 resampling.py   read images and feature maps between their pixels

@@ -27,9 +27,8 @@ from torch import Tensor
 
 from reconet.data.dataset import evenly_spaced
 from reconet.errors import CheckpointError, OutputError, ReconetError
-from reconet.inference.backends import open_exported
-from reconet.inference.backends.probe import hash_export
-from reconet.inference.network import Network, make_exported_network, open_network
+from reconet.inference.network import Network, is_export, open_export, open_network
+from reconet.inference.probe import hash_export
 from reconet.models.trained import find_weights
 from reconet.recipes.schema import Data
 from reconet.system.hardware import describe_cpu
@@ -58,6 +57,17 @@ class FastWay(BaseModel):
 
     def __str__(self) -> str:
         return f"fast: {self.text}" + (f"; kept in {self.folder.parent}" if self.folder else "")
+
+
+class Job(BaseModel):
+    """What another process measures, and where it keeps the result."""
+
+    source: Path
+    threads: int = 1
+    images: tuple[Path, ...] = ()  # at hand
+    data: Data | None = None  # of the validation images, if not those of the recipe
+    imports: tuple[str, ...] = ()
+    folder: Path
 
 
 def open_fast(
@@ -100,16 +110,16 @@ def find_way(
     except CheckpointError as error:
         damage = f" (measured again: {error})"
     chosen = [images[i] for i in evenly_spaced(len(images), MOST_IMAGES)]
-    job = {
-        "source": str(source),
-        "threads": torch.get_num_threads(),
-        "images": [str(path.absolute()) for path in chosen] if len(images) >= LEAST_IMAGES else [],
-        "data": None if data is None else data.model_dump(mode="json"),
-        "imports": imported_sources(),
-        "folder": str(folder),
-    }
+    job = Job(
+        source=source,
+        threads=torch.get_num_threads(),
+        images=tuple(path.absolute() for path in chosen) if len(images) >= LEAST_IMAGES else (),
+        data=data,
+        imports=tuple(imported_sources()),
+        folder=folder,
+    )
     try:
-        run_measurement(["-m", "reconet.export.fast", json.dumps(job)], progress)
+        run_measurement(["-m", "reconet.export.fast", job.model_dump_json()], progress)
         way = _read(folder)
         if way is None:
             raise OutputError("the measurement ended without a result")
@@ -125,7 +135,7 @@ def open_way(
     network = None
     if way.folder is not None and way.digest:
         try:
-            network = make_exported_network(open_exported(way.folder / INT8, trusted=True))
+            network = open_export(way.folder / INT8, trusted=True)
         except ReconetError as error:
             progress.note(f"fast: fp32, since the kept file fails: {error}")
             return open_network(source, device)
@@ -143,11 +153,6 @@ def open_way(
         return exact().forward(image_bchw) if is_small else int8(image_bchw)
 
     return replace(network, forward=forward)
-
-
-def is_export(source: Path) -> bool:
-    """Tell whether a path is that of an exported file."""
-    return not source.is_dir() and source.suffix != ".safetensors"
 
 
 def has_fast_packages() -> bool:

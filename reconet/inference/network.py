@@ -1,20 +1,15 @@
-"""Open a trained network for use: a function to call, and all that one must know of its output.
-
-To add a file format, write a function that opens it and add one line to OPENERS.
-"""
+"""Open a trained network for use: a function to call, and all that one must know of its output."""
 
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from reconet.data import open_dataset
-from reconet.errors import CheckpointError, RecipeError, unknown
-from reconet.inference.backends import BACKENDS, ExportedNetwork, open_exported
+from reconet.errors import RecipeError, unknown
+from reconet.inference.backends import BACKENDS, open_exported
 from reconet.inference.windows import Forward
 from reconet.models.fold import fold_batchnorm
 from reconet.models.network_info import NetworkInfo
@@ -41,9 +36,6 @@ class Network:
     model: Segmenter | None = None  # to look into; an exported file has none
 
 
-OpenNetwork = Callable[[Path, torch.device], Network]
-
-
 def open_network(source: Path, device: torch.device, precision: str | None = None) -> Network:
     """Open the network of a run directory, or of a file that was saved or exported.
 
@@ -54,43 +46,51 @@ def open_network(source: Path, device: torch.device, precision: str | None = Non
                   a generated image; else as saved
         "fp32", "bf16"
     """
-    if precision is None:
-        return _open_as_saved(source, device)
-    if precision not in (AUTO, *PRECISIONS):
+    if precision is not None and precision not in (AUTO, *PRECISIONS):
         raise unknown("precision", precision, (AUTO, *PRECISIONS))
-    on_cpu = device.type == "cpu"
-    if precision == "bf16" and on_cpu and not make_bf16_safe():
-        raise RecipeError("this CPU cannot compute in bf16; use the precision fp32 or auto.")
-    with ThreadPoolExecutor(1) as background:  # another process tries bf16 while we read the file
-        if precision == AUTO and on_cpu:
-            background.submit(bf16_works)  # its result is cached
-        network = _open_as_saved(source, device)
-    if network.model is None:
-        if precision != AUTO:
+    if is_export(source):
+        if precision in PRECISIONS:
             raise RecipeError(
                 f"{source} is exported and keeps its precision; use the precision auto."
             )
-        return network
+        return open_export(source)
+    on_cpu = device.type == "cpu"
+    if precision == "bf16" and on_cpu and not make_bf16_safe():
+        raise RecipeError("this CPU cannot compute in bf16; use the precision fp32 or auto.")
+    may_round = precision == AUTO and on_cpu
+    with ThreadPoolExecutor(1) as background:  # another process tries bf16 while we read the file
+        if may_round:
+            background.submit(bf16_works)  # its result is cached
+        trained = load_trained(source)
     if precision == "bf16":
-        return convert_to_bf16(network, network.model, device)
-    return choose_precision(network, device) if precision == AUTO else network
+        return make_network(trained, device, "bf16")
+    network = make_network(trained, device)
+    if may_round and bf16_works():
+        return choose_faster(network, make_network(trained, device, "bf16"))
+    return network
 
 
-def _open_as_saved(source: Path, device: torch.device) -> Network:
-    suffix = "" if source.is_dir() else source.suffix  # a directory may have a dot in its name
-    return OPENERS.get(suffix, open_weights)(source, device)
+def is_export(source: Path) -> bool:
+    """Tell whether a path is that of an exported file."""
+    return source.suffix in BACKENDS and not source.is_dir()  # a directory may have a dot
 
 
-def open_weights(source: Path, device: torch.device) -> Network:
-    """Open a run directory or a .safetensors file, in fp32."""
-    return make_network(load_trained(source), device)
+def open_export(source: Path, *, trusted: bool = False) -> Network:
+    """Open a file of `reconet export`. Its library runs it on the CPU."""
+    exported = open_exported(source, trusted=trusted)
+    return Network(forward=exported.logits, how=exported.how, info=exported.info.network)
 
 
-def make_network(trained: TrainedNetwork, device: torch.device) -> Network:
-    """Make a trained network ready for use, in fp32."""
+def make_network(trained: TrainedNetwork, device: torch.device, precision: str = "fp32") -> Network:
+    """Make a trained network ready for use."""
     model = trained.model.to(device)
-    forward = make_forward(model, device)
-    return Network(forward=forward, how=_describe(model, "fp32"), info=trained.info, model=model)
+    has_norms = any(isinstance(module, nn.BatchNorm2d) for module in model.modules())
+    return Network(
+        forward=make_forward(model, device, PRECISIONS[precision]),
+        how=f"torch {precision}{', batch norm folded' if has_norms else ''}, channels last",
+        info=trained.info,
+        model=model,
+    )
 
 
 def make_forward(
@@ -114,21 +114,10 @@ def make_forward(
     return forward
 
 
-def convert_to_bf16(network: Network, model: Segmenter, device: torch.device) -> Network:
-    """Return the network with a forward pass in bf16."""
-    forward = make_forward(model, device, torch.bfloat16)
-    return replace(network, forward=forward, how=_describe(model, "bf16"))
-
-
-def choose_precision(network: Network, device: torch.device) -> Network:
-    """Return a network in fp32, or in bf16 if that is safe and clearly faster here."""
-    if network.model is None or device.type != "cpu" or not bf16_works():
-        return network
-    return choose_faster(network, convert_to_bf16(network, network.model, device))
-
-
 def choose_faster(exact: Network, rounded: Network) -> Network:
     """Return `rounded` if it is clearly faster and gives nearly the same labels, else `exact`."""
+    from reconet.data import open_dataset  # no prediction needs it otherwise
+
     scene = open_dataset("scenes", "val", None, {"size": [PROBE_SIDE] * 2, "train": 1, "val": 1})
     image_bchw = torch.from_numpy(scene[0].image_hwc).permute(2, 0, 1)[None]
     same_bij = exact.forward(image_bchw).argmax(1) == rounded.forward(image_bchw).argmax(1)
@@ -152,35 +141,3 @@ def precision_of(network: Network) -> str:
     if network.model is None:
         return AUTO
     return next(name for name in PRECISIONS if network.how.startswith(f"torch {name}"))
-
-
-def _describe(model: Segmenter, precision: str) -> str:
-    has_norms = any(isinstance(module, nn.BatchNorm2d) for module in model.modules())
-    folded = ", batch norm folded" if has_norms else ""
-    return f"torch {precision}{folded}, channels last"
-
-
-def _open_export(source: Path, device: torch.device) -> Network:
-    """Open a file of `reconet export`. Its backend runs it on the CPU."""
-    return make_exported_network(open_exported(source))
-
-
-def make_exported_network(exported: ExportedNetwork) -> Network:
-    """Make a network of an exported file that is open."""
-    source, info = exported.source, exported.info.network
-
-    def forward(image_bchw: Tensor) -> Tensor:
-        (logits_bkij,) = exported(image_bchw)
-        if logits_bkij.ndim != 4 or logits_bkij.shape[1] != len(info.classes):
-            raise CheckpointError(
-                f"{source} does not give one score for each of its {len(info.classes)} classes."
-            )
-        return logits_bkij
-
-    return Network(forward=forward, how=exported.how, info=info)
-
-
-OPENERS: dict[str, OpenNetwork] = {
-    ".safetensors": open_weights,
-    **dict.fromkeys(BACKENDS, _open_export),
-}

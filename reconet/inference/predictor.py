@@ -23,9 +23,7 @@ from reconet.data.images.draw import overlay
 from reconet.data.images.read import decode_upright, read_upright, to_upright
 from reconet.errors import DataError, RecipeError
 from reconet.inference.by_name import find_pretrained
-from reconet.inference.fast import open_fast
 from reconet.inference.network import Network, make_network, open_network
-from reconet.inference.own_network import PLAIN, UNIT, describe_model
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import (
     WindowReader,
@@ -92,8 +90,8 @@ class Predictor:
         *,
         classes: Sequence[str] | None = None,
         palette: Palette | None = None,
-        mean: tuple[float, ...] = PLAIN,
-        std: tuple[float, ...] = UNIT,
+        mean: tuple[float, ...] = (0.0, 0.0, 0.0),
+        std: tuple[float, ...] = (1.0, 1.0, 1.0),
         protocol: Protocol | None = None,
         device: str = "auto",
     ) -> None:
@@ -107,6 +105,8 @@ class Predictor:
         if isinstance(network, nn.Module):
             if classes is None:
                 raise RecipeError("a model does not know its classes: pass classes=[...].")
+            from reconet.inference.own_network import describe_model
+
             model = describe_model(network, classes=classes, palette=palette, mean=mean, std=std)
             network = make_network(copy.deepcopy(model), self.device)
         recipe = network.info.recipe
@@ -135,6 +135,8 @@ class Predictor:
             raise RecipeError("fast chooses the precision by itself: leave out the one or other.")
         where = pick_device(device)
         if fast:
+            from reconet.inference.fast import open_fast
+
             network = open_fast(Path(source), where, progress=progress)
         else:
             network = open_network(Path(source), where, precision)
@@ -188,14 +190,18 @@ class Predictor:
 
         `with_probabilities` also keeps the probabilities of all classes, 4 bytes each.
         """
-        several = isinstance(source, list | tuple)
-        sources = list(source) if isinstance(source, list | tuple) else [source]
-        images = [to_rgb(one) for one in sources]
+        if not isinstance(source, list | tuple):
+            return self([source], with_probabilities=with_probabilities)[0]
+        images = [to_rgb(one) for one in source]
         found: dict[int, Prediction] = {}
         for group in self._group_by_size(images):
-            some = self._predict([images[number] for number in group], with_probabilities)
-            found.update(zip(group, some, strict=True))
-        return [found[number] for number in range(len(images))] if several else found[0]
+            readers: Sequence[list[WindowReader] | None] = [None]
+            if len(group) > 1:
+                pixels = [torch.from_numpy(images[number]).to(self.device) for number in group]
+                readers = run_together(self.network.forward, pixels, self.protocol)
+            for number, own in zip(group, readers, strict=True):
+                found[number] = self._predict(images[number], own, with_probabilities)
+        return [found[number] for number in range(len(images))]
 
     def best(self, source: ImageSource) -> tuple[Label, NDArray[np.uint8]]:
         """Return the most probable class of each pixel, and its probability in 255ths.
@@ -235,29 +241,16 @@ class Predictor:
             for start in range(0, len(numbers), count)
         ]
 
-    def _predict(self, images: list[Image], with_probabilities: bool) -> list[Prediction]:
-        """Predict images of one size."""
-        pixels = [torch.from_numpy(image_hwc).to(self.device) for image_hwc in images]
-        readers: Sequence[list[WindowReader] | None] = [None]
-        if len(pixels) > 1:
-            readers = run_together(self.network.forward, pixels, self.protocol)
-        return [
-            self._predict_one(image_hwc, pixels_hwc, own, with_probabilities)
-            for image_hwc, pixels_hwc, own in zip(images, pixels, readers, strict=True)
-        ]
-
-    def _predict_one(
-        self,
-        image_hwc: Image,
-        pixels_hwc: torch.Tensor,
-        readers: list[WindowReader] | None,
-        with_probabilities: bool,
+    def _predict(
+        self, image_hwc: Image, readers: list[WindowReader] | None, with_probabilities: bool
     ) -> Prediction:
-        network, size = self.network, image_hwc.shape[:2]
-        classes = len(network.info.classes)
+        """Predict an image. `readers` have its windows if the network has seen them already."""
+        size, info = image_hwc.shape[:2], self.network.info
+        classes = len(info.classes)
         label_hw = np.empty(size, np.uint8)
         probability_khw = np.empty((classes, *size), np.float32) if with_probabilities else None
-        parts = probability_bands(network.forward, pixels_hwc, self.protocol, classes, readers)
+        pixels_hwc = torch.from_numpy(image_hwc).to(self.device)
+        parts = probability_bands(self.network.forward, pixels_hwc, self.protocol, classes, readers)
         for rows, probability_hkw in parts:
             label_hw[rows] = best_class(probability_hkw)[0].cpu().numpy()
             if probability_khw is not None:
@@ -265,8 +258,8 @@ class Predictor:
         return Prediction(
             image_hwc=image_hwc,
             label_hw=label_hw,
-            classes=network.info.classes,
-            palette=network.info.palette,
+            classes=info.classes,
+            palette=info.palette,
             probability_khw=probability_khw,
         )
 

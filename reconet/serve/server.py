@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from reconet.errors import MissingExtraError, RecipeError
 from reconet.inference import Predictor, find_network
-from reconet.inference.fast import is_export
+from reconet.inference.network import is_export
 from reconet.models.trained import load_trained
 from reconet.serve.limits import LOOPBACK, Limits
 from reconet.system.allocator import keep_freed_memory

@@ -12,8 +12,7 @@ import torch
 from reconet.cli import main
 from reconet.data.scenes.generate import CLASSES
 from reconet.errors import CheckpointError, DataError
-from reconet.inference.backends import open_exported
-from reconet.inference.backends.pt2_backend import TRUST
+from reconet.inference.backends import TRUST, open_exported
 from reconet.inference.network import open_network
 from tests.export.helpers import random_image
 

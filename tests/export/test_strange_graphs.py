@@ -11,9 +11,9 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from reconet.errors import CheckpointError
-from reconet.inference.backends import exported as exported_module
+from reconet.inference import backends as exported_module
 from reconet.inference.backends import open_exported
-from reconet.inference.backends.probe import hash_export, probe_export
+from reconet.inference.probe import hash_export, probe_export
 from reconet.system.user_cache import ROOT_VARIABLE
 from tests.fuzz.graphs import doubling
 

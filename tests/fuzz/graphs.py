@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from reconet.export import export
-from reconet.inference.backends import exported as exported_module
+from reconet.inference import backends as exported_module
 from reconet.inference.predictor import Predictor
 from tests.factories import tiny_network, tiny_recipe, write_run
 

@@ -17,13 +17,13 @@ from PIL import Image as Pillow
 from reconet.cli import main
 from reconet.errors import OutputError, RecipeError
 from reconet.export import fast as measuring
-from reconet.export.fast import Agreement, Job, ProbeImage, compare, find_images, measure
+from reconet.export.fast import Agreement, ProbeImage, compare, find_images, measure
 from reconet.export.formats import FORMATS
 from reconet.export.graph import export_info, trace
 from reconet.inference import Predictor, fast, open_network
-from reconet.inference.backends.probe import hash_export
-from reconet.inference.fast import CHOICE, INT8, FastWay, find_way, open_fast
+from reconet.inference.fast import CHOICE, INT8, FastWay, Job, find_way, open_fast
 from reconet.inference.folder import predict as predict_module
+from reconet.inference.probe import hash_export
 from reconet.models.trained import load_trained, save_trained
 from reconet.serve import open_server
 from reconet.system.progress import Progress

@@ -1,5 +1,7 @@
 """Opening a network: at which precision, and by which file."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,16 +64,22 @@ def test_bf16_can_be_asked_for_and_nearly_agrees(predictor: Predictor, run: Path
 def test_an_exported_network_keeps_its_precision(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exported = tmp_path / "a.fake"
-    exported.touch()
+    exported = tmp_path / "a.onnx"
 
-    def opened(source: Path, device: torch.device) -> Network:
-        return replace(open_network(run, device), model=None, how="onnx")
+    def opened(source: Path) -> Network:
+        return replace(open_network(run, CPU), model=None, how="onnx")
 
-    monkeypatch.setitem(network_module.OPENERS, ".fake", opened)
-    monkeypatch.setattr(network_module, "bf16_works", lambda: False)
+    monkeypatch.setattr(network_module, "open_export", opened)
     assert open_network(exported, CPU, "auto").how == "onnx"
     with pytest.raises(RecipeError, match="exported"):
         open_network(exported, CPU, "fp32")
     with pytest.raises(RecipeError, match="Did you mean 'bf16'"):
         open_network(run, CPU, "bf15")
+
+
+def test_a_prediction_imports_no_datasets_no_training_and_no_exports() -> None:
+    code = "import sys, reconet.inference.video, reconet.inference.folder; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    loaded = set(done.stdout.split())
+    for name in ("data.registry", "data.formats", "data.prelabels", "engine", "export", "study"):
+        assert f"reconet.{name}" not in loaded

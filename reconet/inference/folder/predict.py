@@ -9,30 +9,24 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reconet.errors import RecipeError, pick
 from reconet.inference.by_name import FoundNetwork, find_in_processes
-from reconet.inference.fast import find_way, has_fast_packages, is_export, open_way
 from reconet.inference.folder.find import find_images
-from reconet.inference.folder.output_names import MASK
-from reconet.inference.folder.plan import (
-    FolderPlan,
-    PlannedImage,
-    WantedOutputs,
-    chunks_of_process,
-    make_folder_plan,
-)
-from reconet.inference.folder.record import journal_path, read_record, source_key, write_record
-from reconet.inference.folder.worker import FolderWorker
-from reconet.inference.network import Network, open_network, precision_of
+from reconet.inference.folder.record import MASK, PlannedImage, make_plan, sort_record
+from reconet.inference.folder.worker import predict_own
+from reconet.inference.network import Network, is_export, open_network, precision_of
 from reconet.inference.predictor import Predictor
+from reconet.inference.probe import hash_export
 from reconet.inference.protocol import Protocol
 from reconet.recipes.schema import Recipe
 from reconet.system.distributed import Processes, join_processes
 from reconet.system.files import check_output_folder
 from reconet.system.progress import SILENT, Progress
+from reconet.system.run_files import BEST
 from reconet.system.user_cache import FAST
 
 if TYPE_CHECKING:
@@ -91,43 +85,46 @@ def predict_folder(
     `fast` takes the fastest way that keeps the labels. With several processes only the first one
     gets a result and reports progress.
     """
-    if fast and precision is not None:
-        raise RecipeError("--fast chooses the precision by itself: leave out --precision.")
     began = time.perf_counter()
-    if prelabels is not None:
-        from reconet.data.formats import WRITTEN
-
-        pick(WRITTEN, prelabels, "format of --as")
-    wanted = WantedOutputs(overlay=overlay, probabilities=probabilities)
+    _check_options(precision, fast, prelabels)
+    kinds = ("labels", *["overlay"] * overlay, *["probabilities"] * probabilities)
     with join_processes(device) as processes:
+        progress = progress if processes.is_first else SILENT
         found = find_images(arguments) if processes.is_first else None
+        paths = found.paths if found is not None else []
         network = find_in_processes(source, processes, progress)
         folder = Path(os.path.abspath(out or default_out(network, fast)))
         if processes.is_first:
             check_output_folder(folder)
-        if fast:
-            images = found.paths if found is not None else []
-            opened_network = _open_fast(network.path, processes, images, progress)
-        else:
-            opened_network = _open_network(network.path, processes, precision)
-        predictor = _make_predictor(opened_network, processes, change, memory)
-        opened = time.perf_counter()
+        opened = _open(network.path, processes, precision, fast, paths, progress)
+        recipe = change(opened.info.recipe)
+        protocol = Protocol.of(recipe.eval, recipe.data)
+        if memory is not None:
+            protocol = replace(protocol, budget_bytes=memory)
+        predictor = Predictor(opened, protocol=protocol, device=str(processes.device))
+        seconds = {"open": time.perf_counter() - began}
         plan = None
         if found is not None:
-            plan = make_folder_plan(found, folder, network, predictor, wanted, overwrite)
+            run = _hash_run(network.path, predictor)
+            plan = make_plan(paths, found.root, folder, run, str(network), kinds, overwrite)
         plan = processes.broadcast(plan)
-        chunks = chunks_of_process(plan, processes, predictor.protocol.batch)
-        progress = progress if processes.is_first else SILENT
         if not fast:
-            _suggest_fast(network.path, processes, chunks, progress)
-        progress.start(sum(map(len, chunks)), "predict")
-        worker = FolderWorker(plan, predictor, wanted, processes.rank, progress)
-        own = [result for chunk in chunks for result in worker.predict(chunk)]
-        results = dict(result for part in processes.gather(own) for result in part)
+            _suggest_fast(network.path, processes, plan.images, progress)
+        own = predict_own(plan, processes, predictor, kinds, progress)
+        results = {path: one for part in processes.gather(own) for path, one in part.items()}
         if found is None:  # another process tells
             return None
-        seconds = {"open": opened - began, "segment": time.perf_counter() - opened}
-        result = _finish(plan, predictor, results, processes.size, found.untried, seconds)
+        sort_record(folder)
+        seconds["segment"] = time.perf_counter() - began - seconds["open"]
+        result = FolderResult(
+            out=folder,
+            network=str(network),
+            how=opened.how,
+            protocol=str(protocol),
+            images=[{"source": str(path), **results[path]} for path in paths],
+            untried=found.untried,
+            seconds=seconds,
+        )
         if prelabels is None:
             return result
         return _with_prelabels(result, prelabels, found.root, predictor, progress)
@@ -143,70 +140,59 @@ def default_out(network: FoundNetwork, fast: bool = False) -> Path:
     return network.home(f"{FOLDER}-{FAST}" if fast else FOLDER)
 
 
-def _open_network(source: Path, processes: Processes, precision: str | None) -> Network:
-    """Open the same network on every process. The first one decides what `auto` means."""
-    network = open_network(source, processes.device, precision) if processes.is_first else None
-    decided = processes.broadcast(precision_of(network) if network else None)
-    return network or open_network(source, processes.device, decided)
+def _check_options(precision: str | None, fast: bool, prelabels: str | None) -> None:
+    if fast and precision is not None:
+        raise RecipeError("--fast chooses the precision by itself: leave out --precision.")
+    if prelabels is not None:
+        from reconet.data.formats import WRITTEN
+
+        pick(WRITTEN, prelabels, "format of --as")
 
 
-def _open_fast(
-    source: Path, processes: Processes, images: Sequence[Path], progress: Progress
+def _open(
+    source: Path,
+    processes: Processes,
+    precision: str | None,
+    fast: bool,
+    images: Sequence[Path],
+    progress: Progress,
 ) -> Network:
-    """Open the same network on every process. The first one finds the fastest way."""
-    way = processes.run_on_first(lambda: find_way(source, processes.device, images, progress))
-    progress = progress if processes.is_first else SILENT
-    return open_way(way, source, processes.device, progress)
+    """Open the same network on every process. The first one decides how it runs."""
+    device = processes.device
+    if fast:
+        from reconet.inference.fast import find_way, open_way
+
+        way = processes.run_on_first(lambda: find_way(source, device, images, progress))
+        return open_way(way, source, device, progress)
+    network = open_network(source, device, precision) if processes.is_first else None
+    decided = processes.broadcast(precision_of(network) if network else None)
+    return network or open_network(source, device, decided)
 
 
 def _suggest_fast(
-    source: Path, processes: Processes, chunks: list[list[PlannedImage]], progress: Progress
+    source: Path, processes: Processes, images: Sequence[PlannedImage], progress: Progress
 ) -> None:
     """Note that --fast exists, where many images would gain by it."""
-    count = sum(map(len, chunks)) * processes.size
-    gains = processes.device.type == "cpu" and not is_export(source) and has_fast_packages()
-    if processes.is_first and count >= MANY_IMAGES and gains:
+    count = sum(not image.is_done for image in images)
+    if count < MANY_IMAGES or processes.device.type != "cpu" or is_export(source):
+        return
+    from reconet.inference.fast import has_fast_packages
+
+    if has_fast_packages():
         progress.note(f"{count} images: --fast may take a fraction of the time (docs/predict.md).")
 
 
-def _make_predictor(
-    network: Network,
-    processes: Processes,
-    change: Callable[[Recipe], Recipe],
-    memory: int | None,
-) -> Predictor:
-    recipe = change(network.info.recipe)
-    protocol = Protocol.of(recipe.eval, recipe.data)
-    if memory is not None:
-        protocol = replace(protocol, budget_bytes=memory)
-    return Predictor(network, protocol=protocol, device=str(processes.device))
+def _hash_run(source: Path, predictor: Predictor) -> str:
+    """Hash a network and its settings: how images are shown, and how it runs if not in fp32.
 
-
-def _finish(
-    plan: FolderPlan,
-    predictor: Predictor,
-    results: dict[Path, dict[str, Any]],
-    processes: int,
-    untried: dict[str, int],
-    seconds: dict[str, float],
-) -> FolderResult:
-    """Turn the journals into the record, and add the images that were done before."""
-    journals = [journal_path(plan.out, plan.token, rank) for rank in range(processes)]
-    write_record(plan.out, read_record(plan.out), journals)
-    images = []
-    for path, _ in plan.images:
-        entry = plan.done.get(source_key(path, plan.out))
-        result = results.get(path) or {"status": "skipped", **(entry.summary() if entry else {})}
-        images.append({"source": str(path), **result})
-    return FolderResult(
-        out=plan.out,
-        network=plan.network,
-        how=predictor.network.how,
-        protocol=str(predictor.protocol),
-        images=images,
-        untried=untried,
-        seconds=seconds,
-    )
+    --memory is left out: it belongs to the machine, which may have more or less of it now.
+    """
+    how = predictor.network.how
+    is_plain = is_export(source) or how.startswith("torch fp32")
+    protocol = replace(predictor.protocol, budget_bytes=Protocol.budget_bytes)
+    settings = str(protocol) if is_plain else f"{protocol}; {how}"
+    network = hash_export(source / BEST if source.is_dir() else source, digest_bytes=8)
+    return f"{network}-{blake2b(settings.encode(), digest_size=4).hexdigest()}"
 
 
 def _with_prelabels(

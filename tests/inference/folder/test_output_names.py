@@ -7,8 +7,8 @@ import pytest
 
 from reconet.errors import OutputError
 from reconet.inference.folder.find import find_images
-from reconet.inference.folder.output_names import name_outputs, possible_files
-from reconet.inference.folder.write import path_inside
+from reconet.inference.folder.record import name_outputs, possible_files
+from reconet.inference.folder.worker import path_inside
 from tests.inference.folder.helpers import ask_predict, read_tree, save_image
 
 
@@ -84,7 +84,7 @@ def test_a_glob_is_placed_below_its_first_wildcard(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     found = find_images([f"{tmp_path}/shots/*/left.png"])
     assert found.root == tmp_path / "shots"
-    stems = name_outputs(found.paths, found.root, {}, lambda name: False)
+    stems = name_outputs(found.paths, found.root, tmp_path / "out", {})
     assert list(stems.values()) == ["x/left", "y/left"]
 
 
@@ -92,7 +92,7 @@ def test_thousands_of_names_are_all_different_on_any_disk() -> None:
     root = Path("/in")
     names = ["a.jpg", "A.jpg", "a.png", "a.overlay.jpg", "a.jpg.png", "a.jpg~2.gif"]
     paths = [root / name for name in names] + [root / f"{n % 700}.{n}" for n in range(5000)]
-    stems = name_outputs(paths, root, {}, lambda name: False)
+    stems = name_outputs(paths, root, Path("/out"), {})
     files = [name.casefold() for stem in stems.values() for name in possible_files(stem)]
     assert len(set(files)) == len(files) == 4 * len(paths)
     assert stems[root / "a.jpg"] == "a"

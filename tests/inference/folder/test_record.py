@@ -1,14 +1,15 @@
 """A run resumes, and what is done is not done again."""
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from reconet.inference.folder import worker
 from reconet.inference.folder.record import RECORD, read_record
-from reconet.inference.folder.write import write_outputs
+from reconet.inference.predictor import Prediction
 from reconet.models.trained import load_trained, save_trained
 from tests.inference.folder.helpers import ask_predict, read_tree, save_image
 
@@ -39,19 +40,20 @@ def test_a_run_that_is_killed_resumes(
     for number in range(4):
         save_image(tmp_path / "in" / f"{number}.png", number)
     arguments = (run, tmp_path / "in", "--out", tmp_path / "out", "--json")
-    calls = []
+    lines = []
 
-    def dies(*given: Any) -> dict[str, str]:
-        calls.append(given)
-        outputs = write_outputs(*given)
-        if len(calls) == 3:
-            raise KeyboardInterrupt  # after the files of the third, before its line
-        return outputs
+    def dies(path: Path, prediction: Prediction) -> None:
+        lines.append((tmp_path / "out" / RECORD).read_text().count("\n"))
+        if len(lines) == 3:
+            raise KeyboardInterrupt  # after the line of the third and its mask
+        write(path, prediction)
 
-    monkeypatch.setattr("reconet.inference.folder.worker.write_outputs", dies)
+    write = worker.WRITERS["overlay"]
+    monkeypatch.setitem(worker.WRITERS, "overlay", dies)
     assert ask_predict(capsys, *arguments)[0] == 130
-    journal = next((tmp_path / "out").glob("predictions.*.part"))
-    journal.write_bytes(journal.read_bytes() + b'{"format": 1, "sour')  # a line cut short
+    assert lines == [1, 2, 3], "an image is on record before its files are there"
+    record = tmp_path / "out" / RECORD
+    record.write_bytes(record.read_bytes() + b'{"format": 1, "sour')  # a line cut short
     for half in (".2.png.a1b2.part", ".2.overlay.jpg.c3d4.part", ".predictions.jsonl.e5.part"):
         (tmp_path / "out" / half).write_bytes(b"half")  # as a killed process leaves them
     monkeypatch.undo()
@@ -61,6 +63,23 @@ def test_a_run_that_is_killed_resumes(
         RECORD,
         *(f"{number}{end}" for number in range(4) for end in (".png", ".overlay.jpg")),
     }
+
+
+def test_a_run_of_0_1_that_was_killed_resumes_from_its_journal(
+    capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
+) -> None:
+    for number in range(3):
+        save_image(tmp_path / "in" / f"{number}.png", number)
+    arguments = (run, tmp_path / "in", "--out", tmp_path / "out", "--json")
+    ask_predict(capsys, *arguments)
+    before = read_tree(tmp_path / "out")
+    first, second, third = (tmp_path / "out" / RECORD).read_text().splitlines(keepends=True)
+    begun = json.dumps(json.loads(third) | {"run": "", "outputs": {}, "shares": {}}) + "\n"
+    (tmp_path / "out" / RECORD).write_text(first)
+    (tmp_path / "out" / "predictions.0a1b-0.part").write_text(second + begun)
+    result = ask_predict(capsys, *arguments)[1]
+    assert [one["status"] for one in result["images"]] == ["skipped", "skipped", "done"]
+    assert read_tree(tmp_path / "out") == before
 
 
 def test_another_network_or_other_settings_need_overwrite(
@@ -107,3 +126,47 @@ def test_records_of_images_survive_a_move_of_both_folders(
     new = tmp_path / "new"
     assert ask_predict(capsys, run, new / "in", "--out", new / "out", "--json")[1]["skipped"] == 1
     assert list(read_record(new / "out")) == ["../in/a.png"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"stem": "../mine"}, "names files elsewhere"),
+        ({"stem": 5}, "is no record of predictions"),
+        ({"outputs": ["a.png"]}, "is no record of predictions"),
+        ({"colour": "red"}, "is no record of predictions"),
+        ({"format": 2}, "another version of reconet"),
+    ],
+)
+def test_a_record_that_reconet_did_not_write_is_one_line(
+    capsys: pytest.CaptureFixture[str],
+    run: Path,
+    tmp_path: Path,
+    change: dict[str, object],
+    message: str,
+) -> None:
+    save_image(tmp_path / "in" / "a.png")
+    (tmp_path / "mine.png").write_text("of the user")
+    line = {"format": 1, "source": "../in/a.png", "stem": "a", "outputs": {"labels": "a.png"}}
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / RECORD).write_text(json.dumps(line | change) + "\n")
+    code, _, err = ask_predict(capsys, run, tmp_path / "in", "--out", tmp_path / "out")
+    assert (code, err.count("\n")) == (2, 1)
+    assert message in err
+    assert (tmp_path / "mine.png").read_text() == "of the user"
+
+
+def test_a_record_makes_nobody_remove_a_file_that_reconet_did_not_write(
+    capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
+) -> None:
+    save_image(tmp_path / "in" / "a.png")
+    arguments = (run, tmp_path / "in", "--out", tmp_path / "out", "--json")
+    ask_predict(capsys, *arguments)
+    (tmp_path / "mine.png").write_text("of the user")
+    (tmp_path / "out" / "notes.txt").write_text("of the user")
+    record = tmp_path / "out" / RECORD
+    for name in ("../mine.png", "notes.txt"):
+        record.write_text(record.read_text().replace("a.overlay.jpg", name))
+        assert ask_predict(capsys, *arguments, "--overwrite")[1]["done"] == 1
+        assert (tmp_path / "mine.png").is_file()
+        assert (tmp_path / "out" / "notes.txt").is_file()

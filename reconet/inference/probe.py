@@ -31,7 +31,7 @@ def probe_export(source: Path, *, seconds: int = SECONDS) -> None:
         return
     size = sum(path.stat().st_size for path in _files(source))
     limits = [str(seconds), str(SPARE_BYTES + COPIES * size)]
-    command = [sys.executable, "-m", "reconet.inference.backends.probe", str(source), *limits]
+    command = [sys.executable, "-m", "reconet.inference.probe", str(source), *limits]
     try:
         done = subprocess.run(
             command,
@@ -85,7 +85,7 @@ def _explain(done: subprocess.CompletedProcess[bytes], source: Path, seconds: in
 
 
 def _run(source: Path, seconds: int, memory: int) -> None:
-    from reconet.inference.backends.exported import open_exported
+    from reconet.inference.backends import open_exported
 
     with suppress(ImportError):  # Windows has no limits
         import resource
