@@ -22,7 +22,7 @@ def test_a_saved_state_resumes_exactly(tmp_path: Path) -> None:
     whole = run(straight, chosen, 6)
     state = state_of(chosen)
     first = run(state, chosen, 3)
-    log_state = LogState(best_score=0.25, loss_sum=1.5, loss_count=2)
+    log_state = LogState(loss_sum=1.5, loss_count=2, validated=3, stale=1)
     save_last(tmp_path / "last.pt", state, log_state)
     torch.manual_seed(99)
     again = make_state(chosen, CLASSES, ALONE, fresh=False)

@@ -1,6 +1,7 @@
 """Validations during a training."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,6 +91,9 @@ class SecondOfTwo(Processes):
 
     def sum(self, value: torch.Tensor) -> torch.Tensor:
         return value
+
+    def gather(self, value: Any) -> list[Any]:
+        return [value]
 
 
 def test_progress_counts_the_images_of_this_process() -> None:

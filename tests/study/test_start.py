@@ -15,7 +15,7 @@ from reconet.study.variants import choose_variants
 from reconet.system.run_files import BEST
 from tests.study.tiny_study import COMPONENTS, command, study_recipe
 
-STILL = ["--set=optim.lr=1e-30", "--set=optim.weight_decay=0", "--set=train.eval_every=4"]
+STILL = ["--set=optim.lr=1e-12", "--set=optim.weight_decay=0", "--set=train.eval_every=4"]
 
 
 def trials_from(start: Path, out: Path) -> list[Trial]:
