@@ -5,13 +5,15 @@ import signal
 import time
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 import torch
+from PIL import Image as Pillow
 
 from reconet.engine.run_directory import read_log
 from reconet.system.run_files import CLASS_COUNTS
-from tests.launch import command, finish, last, reached, run, start
+from tests.launch import TINY_NETWORK, command, finish, last, reached, run, start
 
 # Dropout is drawn by each process for itself, so it is off where bits of one are compared with two.
 NO_DROPOUT = ["--set=model.options.dropout=0", "--set=model.aux=false"]
@@ -100,7 +102,6 @@ def test_processes_with_other_images_or_settings_are_refused(tmp_path: Path) -> 
         [
             ("data.options.train=24", "images of train of process 1 on "),
             ("optim.lr=0.03", "settings of process 1 on "),
-            ("data.options.seed=7", "images of train of process 1 on "),
         ],
         start=29741,
     ):
@@ -110,3 +111,25 @@ def test_processes_with_other_images_or_settings_are_refused(tmp_path: Path) -> 
             assert err.count("reconet: ") == 1
             assert f"reconet: {reason}" in err
         assert not out.exists()
+
+
+def test_processes_that_read_labels_in_another_way_are_refused(tmp_path: Path) -> None:
+    for folder in ("images/train", "images/val", "masks/train", "masks/val"):
+        (tmp_path / "mine" / folder).mkdir(parents=True)
+        size = (64, 64, 3) if folder.startswith("images") else (64, 64)
+        for number in range(2):
+            pixels = np.random.default_rng(number).integers(3, size=size, dtype=np.uint8)
+            Pillow.fromarray(pixels).save(tmp_path / "mine" / folder / f"{number}.png")
+    mine = [f"--set=data.root={tmp_path / 'mine'}", '--set=data.options.classes=["x","y","z"]']
+    words = [
+        "reconet",
+        "train",
+        "folder/reconet",
+        *TINY_NETWORK,
+        *mine,
+        f"--out={tmp_path / 'run'}",
+    ]
+    other = [*words, '--set=data.options.label_map={"0":0,"1":2,"2":1}']
+    for code, _, err in as_two_machines(words, other, port=29744):
+        assert code == 2, err
+        assert "reconet: settings of process 1 on " in err
