@@ -1,11 +1,9 @@
 """Run `reconet <verb>`: parse the command line, call the package, print the result.
 
     main.py        the table of verbs, the entry point, and errors as one line
-    arguments.py   arguments and options that several verbs share
-    output.py      results, notes and the progress bar
-    tables/        results as tables, one file per verb or group
-    train.py ...   one file per verb, named as the verb
-    data/ bench/   the verbs of `reconet data` and `reconet bench`
+    arguments.py   options that several verbs share
+    output.py      results, tables, notes and the progress bar
+    train.py ...   one file per verb, or per group of verbs: data, cache, bench
 
 Nothing heavy is imported at the top of these files, so that `--help` answers at once.
 To add a verb, write a file with a function of its name and add a line to VERBS in main.py.

@@ -1,12 +1,13 @@
-"""Arguments and options that several verbs share, and how their text is read.
+"""Options that several verbs share, and how the text of arguments is read.
 
-The same thing has the same name in every verb. An option that one verb has is in the verb's file.
+The same thing has the same name in every verb. A verb describes its own options in its signature:
+`out: Path | None = option("--out DIR", "Folder to write.")`.
 """
 
 import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -15,47 +16,25 @@ from reconet.errors import RecipeError, pick
 if TYPE_CHECKING:
     from reconet.recipes import Recipe
 
-RecipeArgument = Annotated[
-    str,
-    typer.Argument(metavar="RECIPE", help="A name of `reconet recipes`, a recipe file, or a run."),
-]
-NetworkArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="NETWORK",
-        help="A run directory, a .safetensors file, or a name of `reconet zoo`.",
-    ),
-]
-AnyNetworkArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="NETWORK",
-        help="A run directory, a .safetensors file, an export, or a name of `reconet zoo`.",
-    ),
-]
-DatasetArgument = Annotated[
-    str, typer.Argument(metavar="DATASET", help="A name of `reconet data list`.")
-]
+REQUIRED: Any = ...
+LEAST_MEMORY = 2**26  # bytes: no network fits into less
+UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30, "": 1}
 
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting. May be repeated."),
-]
-DataOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--data", metavar="FILE", help="Your own dataset, described in a file such as mine.yaml."
-    ),
-]
-FolderArgument = Annotated[
-    Path, typer.Argument(metavar="DIR", help="A folder with your own images and labels.")
-]
-FormatOption = Annotated[
-    str | None,
-    typer.Option(
-        "--format", metavar="NAME", help="Format of a folder's labels, by default recognised."
-    ),
-]
+
+def option(flags: str, about: str, default: Any = None, **more: Any) -> Any:
+    """Describe an option: its flags and the name of its value, as in "-o --out DIR", and its help.
+
+    `more` is for typer.Option: bounds, a callback.
+    """
+    names, metavar = flags.split(), None
+    if not names[-1].startswith("-"):
+        metavar = names.pop()
+    return typer.Option(default, *names, metavar=metavar, help=about, **more)
+
+
+def argument(name: str, about: str, default: Any = REQUIRED) -> Any:
+    """Describe an argument without a flag."""
+    return typer.Argument(default, metavar=name, help=about, show_default=False)
 
 
 def _import_own(modules: list[str] | None) -> list[str] | None:
@@ -67,87 +46,39 @@ def _import_own(modules: list[str] | None) -> list[str] | None:
     return modules
 
 
-ImportOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--import",
-        metavar="MODULE",
-        callback=_import_own,
-        help="Import a module or a .py file with datasets, contexts, backbones or networks of "
-        "your own. May be repeated.",
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-DeviceOption = Annotated[
-    str, typer.Option("--device", metavar="NAME", help="auto, cpu, cuda, cuda:1, ...")
-]
-PrecisionOption = Annotated[
-    str | None,
-    typer.Option(
-        "--precision",
-        metavar="fp32|bf16|auto",
-        help="By default fp32. auto: bf16 if that is safe and faster here.",
-    ),
-]
-FastOption = Annotated[
-    bool,
-    typer.Option(
-        "--fast",
-        help="int8 where that keeps the labels. The first call measures, for minutes.",
-    ),
-]
-RootOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--root", metavar="DIR", help="Directory of the dataset, by default that of the recipe."
-    ),
-]
-DatasetRootOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--root", metavar="DIR", help="Directory of the dataset, by default $RECONET_DATA/<name>."
-    ),
-]
-WorkersOption = Annotated[
-    int | None,
-    typer.Option("--workers", metavar="N", min=0, help="Processes, by default one per core."),
-]
-ContextOption = Annotated[
-    list[str] | None,
-    typer.Option("--context", metavar="NAME", help="Context to compare. May be repeated."),
-]
-RoundsOption = Annotated[
-    int, typer.Option("--rounds", metavar="N", min=1, help="Rounds, of which the median counts.")
-]
-BackboneOption = Annotated[
-    str, typer.Option("--backbone", metavar="NAME", help="Backbone of the network.")
-]
-SizeOption = Annotated[
-    str, typer.Option("--size", metavar="HxW", help="Height and width, such as 512 or 512x1024.")
-]
+RECIPE = argument("RECIPE", "A name of `reconet recipes`, a recipe file, or a run.")
+NETWORK = argument("NETWORK", "A run directory, a .safetensors file, or a name of `reconet zoo`.")
+ANY_NETWORK = argument(
+    "NETWORK", "A run directory, a .safetensors file, an export, or a name of `reconet zoo`."
+)
+SET = option("--set KEY=VALUE", "Change a setting. May be repeated.")
+DATA = option("--data FILE", "Your own dataset, described in a file such as mine.yaml.")
+FORMAT = option("--format NAME", "Format of a folder's labels, by default recognised.")
+IMPORT = option(
+    "--import MODULE",
+    "Import a module or a .py file with datasets, contexts, backbones or networks of your own. "
+    "May be repeated.",
+    callback=_import_own,
+)
+JSON = option("--json", "Print JSON instead of a table.", False)
+DEVICE = option("--device NAME", "auto, cpu, cuda, cuda:1, ...", "auto")
+PRECISION = option(
+    "--precision fp32|bf16|auto", "By default fp32. auto: bf16 if that is safe and faster here."
+)
+FAST = option(
+    "--fast", "int8 where that keeps the labels. The first call measures, for minutes.", False
+)
+ROOT = option("--root DIR", "Directory of the dataset, by default that of the recipe.")
+DATASET_ROOT = option("--root DIR", "Directory of the dataset, by default $RECONET_DATA/<name>.")
+WORKERS = option("--workers N", "Processes, by default one per core.", min=0)
 
 # How a network sees an image. Each replaces a setting of the recipe.
-ScalesOption = Annotated[
-    str | None,
-    typer.Option("--scales", metavar="0.75,1,...", help="Average over these scales."),
-]
-FlipOption = Annotated[
-    bool | None, typer.Option("--flip/--no-flip", help="Average over the mirrored image too.")
-]
-ModeOption = Annotated[
-    str | None,
-    typer.Option("--mode", metavar="whole|slide", help="Whole images, or sliding windows."),
-]
-RelativeToOption = Annotated[
-    str | None,
-    typer.Option(
-        "--relative-to",
-        metavar="SIZE",
-        help="What a scale of 1 means: base_size, short_side or original.",
-    ),
-]
-
-UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30, "": 1}
+SCALES = option("--scales 0.75,1,...", "Average over these scales.")
+FLIP = option("--flip/--no-flip", "Average over the mirrored image too.")
+MODE = option("--mode whole|slide", "Whole images, or sliding windows.")
+RELATIVE_TO = option(
+    "--relative-to SIZE", "What a scale of 1 means: base_size, short_side or original."
+)
 
 
 def resolve_recipe(
@@ -176,6 +107,32 @@ def check_settings(settings: list[str] | None) -> list[str]:
     return settings or []
 
 
+def eval_settings(
+    scales: str | None, flip: bool | None, mode: str | None, relative_to: str | None
+) -> list[str]:
+    """Return the options as settings of a recipe, which checks their bounds."""
+    settings = []
+    if scales is not None:
+        try:
+            numbers = [float(scale) for scale in scales.split(",")]
+        except ValueError:
+            numbers = [0]
+        if not all(0 < number < math.inf for number in numbers):
+            raise RecipeError(
+                f"--scales takes numbers above 0, such as 0.75,1,1.25, got {scales!r}."
+            )
+        settings.append(f"eval.scales={numbers}")
+    if flip is not None:
+        settings.append(f"eval.flip={str(flip).lower()}")
+    for flag, key, value, known in (
+        ("--mode", "mode", mode, ("whole", "slide")),
+        ("--relative-to", "relative_to", relative_to, ("base_size", "short_side", "original")),
+    ):
+        if value is not None:
+            settings.append(f"eval.{key}={pick(dict.fromkeys(known, value), value, flag)}")
+    return settings
+
+
 def parse_size(text: str) -> tuple[int, int]:
     """Read a height and a width: "512x1024", or "512" for both."""
     match = re.fullmatch(r"(\d{1,9})(?:x(\d{1,9}))?", text)
@@ -185,52 +142,13 @@ def parse_size(text: str) -> tuple[int, int]:
     return height, width
 
 
-def eval_settings(
-    scales: str | None, flip: bool | None, mode: str | None, relative_to: str | None
-) -> list[str]:
-    """Return the options as settings of a recipe, which checks their bounds."""
-    settings = []
-    if scales is not None:
-        if not all(_is_scale(part) for part in scales.split(",")):
-            raise RecipeError(
-                f"--scales takes numbers above 0, such as 0.75,1,1.25, got {scales!r}."
-            )
-        settings.append(f"eval.scales={[float(scale) for scale in scales.split(',')]}")
-    if flip is not None:
-        settings.append(f"eval.flip={str(flip).lower()}")
-    if mode is not None:
-        settings.append(f"eval.mode={_one_of(('whole', 'slide'), mode, '--mode')}")
-    if relative_to is not None:
-        known = ("base_size", "short_side", "original")
-        settings.append(f"eval.relative_to={_one_of(known, relative_to, '--relative-to')}")
-    return settings
-
-
-def _is_scale(text: str) -> bool:
-    try:
-        return 0 < float(text) < math.inf
-    except ValueError:
-        return False
-
-
-def _one_of(known: tuple[str, ...], name: str, option: str) -> str:
-    return pick({one: one for one in known}, name, option)
-
-
-def parse_amount(text: str, option: str, least: int = 1) -> int:
+def parse_amount(text: str, flag: str, least: int = 1) -> int:
     """Read an amount: 20MB, 2GiB, 25M, 1.5g or a plain number."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*((?:[kmg]i?)?)b?", text.strip().lower())
     if match is None:
-        raise RecipeError(f"{option} takes an amount such as 20MB or 500000, got {text!r}.")
+        raise RecipeError(f"{flag} takes an amount such as 20MB or 500000, got {text!r}.")
     amount = int(float(match[1]) * UNITS[match[2]])
     if amount < least:
-        raise RecipeError(f"{option} must be at least {_as_amount(least)}, got {text!r}.")
+        smallest = f"{least // 2**20}MiB" if least % 2**20 == 0 else str(least)
+        raise RecipeError(f"{flag} must be at least {smallest}, got {text!r}.")
     return amount
-
-
-def _as_amount(number: int) -> str:
-    """Write 67108864 as 64MiB."""
-    for unit in ("gi", "mi", "ki"):
-        if number % UNITS[unit] == 0:
-            return f"{number // UNITS[unit]}{unit.capitalize()}B"
-    return str(number)

@@ -1,88 +1,41 @@
-"""reconet bench."""
+"""reconet bench: speed and memory, side by side in one run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from reconet.cli.arguments import (
-    BackboneOption,
-    ContextOption,
-    DeviceOption,
-    ImportOption,
-    JsonOption,
-    RoundsOption,
-    SizeOption,
-    parse_size,
-)
-from reconet.cli.output import print_result, show_progress
-from reconet.errors import RecipeError
+from reconet.cli.arguments import DEVICE, IMPORT, JSON, argument, option, parse_size
+from reconet.cli.output import make_table, print_result, show_progress
 from reconet.system.readable import counted
 
-if TYPE_CHECKING:
-    from rich.table import Table
+BACKBONE = option("--backbone NAME", "Backbone of the network.", "resnet50")
+CONTEXT = option("--context NAME", "Context to compare. May be repeated.")
 
-    from reconet.bench.modules import ModuleBench
 
-RankOption = Annotated[
-    int, typer.Option("--rank", metavar="N", min=1, help="Rank of the reconstruction.")
-]
-ChannelsOption = Annotated[
-    int, typer.Option("--channels", metavar="N", min=8, help="Channels of the feature map.")
-]
-PlotOption = Annotated[
-    Path | None, typer.Option("--plot", metavar="FILE.png", help="Draw time against memory.")
-]
-AgainstOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--against",
-        metavar="FILE.py:CLASS",
-        help="Measure a module of yours too: a class or function that is called with the number of "
-        "channels. May be repeated.",
-    ),
-]
-OptionalNetworkArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="NETWORK",
-        help="A run directory, a .safetensors file, or a name of `reconet zoo`. By default RecoNet "
-        "with random weights.",
-    ),
-]
-WayOption = Annotated[
-    list[str] | None,
-    typer.Option("--way", metavar="NAME", help="Only this way beside eager fp32. May be repeated."),
-]
-ThreadsOption = Annotated[
-    int | None,
-    typer.Option(
-        "--threads", metavar="N", min=1, help="Threads of every runtime, by default torch's."
-    ),
-]
-SideOption = Annotated[
-    int, typer.Option("--size", metavar="N", min=33, help="Height and width of the images.")
-]
-BatchOption = Annotated[int, typer.Option("--batch", metavar="N", min=1, help="Images in a step.")]
-StepsOption = Annotated[
-    int,
-    typer.Option("--steps", metavar="N", min=1, help="Measured steps, of which the median counts."),
-]
-FrozenOption = Annotated[bool, typer.Option("--frozen", hidden=True)]
+def rounds_option(count: int) -> int:
+    number: int = option("--rounds N", "Rounds, of which the median counts.", count, min=1)
+    return number
+
+
+def size_option(size: str) -> str:
+    text: str = option("--size HxW", "Height and width, such as 512 or 512x1024.", size)
+    return text
 
 
 def module(
-    rank: RankOption = 64,
-    channels: ChannelsOption = 512,
-    size: SizeOption = "64x64",
-    rounds: RoundsOption = 15,
-    context: ContextOption = None,
-    against: AgainstOption = None,
-    plot: PlotOption = None,
-    as_json: JsonOption = False,
-    imports: ImportOption = None,
+    rank: int = option("--rank N", "Rank of the reconstruction.", 64, min=1),
+    channels: int = option("--channels N", "Channels of the feature map.", 512, min=8),
+    size: str = size_option("64x64"),
+    rounds: int = rounds_option(15),
+    context: list[str] | None = CONTEXT,
+    against: list[str] | None = option(
+        "--against FILE.py:CLASS",
+        "Measure a module of yours too: a class or function that is called with the number of "
+        "channels. May be repeated.",
+    ),
+    plot: Path | None = option("--plot FILE.png", "Draw time against memory."),
+    as_json: bool = JSON,
+    imports: list[str] | None = IMPORT,
 ) -> None:
     """Compare the cores of all contexts on one feature map.
 
@@ -123,13 +76,6 @@ def module(
     }
     if plot is not None:
         plot_module(results, title, plot)
-    print_result(values, [_module_table(title, results, remarks)], as_json)
-
-
-def _module_table(title: str, results: "Sequence[ModuleBench]", remarks: Sequence[str]) -> "Table":
-    from reconet.cli.tables.table import make_table
-
-    base = results[0]
     columns = ["core", "params M", "MACs G", "fwd ms", "", "fwd+bwd ms", "", "peak", "training"]
     rows = [
         [
@@ -146,22 +92,17 @@ def _module_table(title: str, results: "Sequence[ModuleBench]", remarks: Sequenc
         ]
         for r in sorted(results, key=lambda r: r.forward_backward_ms)
     ]
-    table = make_table(title, [*columns, "sees"], rows)
-    table.caption = "\n".join(
-        [
-            "Peak: the most memory alive at once, in units of the input map, beside the input, the "
-            "weights and their gradients. Ratios are to RecoNet.",
-            *(
-                remarks
-                or ["No core that builds spatial context is faster or smaller than RecoNet."]
-            ),
-        ]
+    remarks = remarks or ["No core that builds spatial context is faster or smaller than RecoNet."]
+    legend = (
+        "Peak: the most memory alive at once, in units of the input map, beside the input, the "
+        "weights and their gradients. Ratios are to RecoNet."
     )
-    return table
+    caption = "\n".join([legend, *remarks])
+    print_result(values, [make_table(title, [*columns, "sees"], rows, caption=caption)], as_json)
 
 
 def data(
-    rounds: RoundsOption = 5, as_json: JsonOption = False, imports: ImportOption = None
+    rounds: int = rounds_option(5), as_json: bool = JSON, imports: list[str] | None = IMPORT
 ) -> None:
     """Measure how many training images a worker process makes.
 
@@ -174,7 +115,6 @@ def data(
       reconet bench data --rounds 9 --json
     """
     from reconet.bench.data import bench_data
-    from reconet.cli.tables.table import make_table
 
     with show_progress("bench", "measuring, takes about a minute ..."):
         results = bench_data(rounds=rounds)
@@ -196,14 +136,13 @@ def data(
 
 
 def train(
-    backbone: BackboneOption = "resnet50",
-    size: SideOption = 256,
-    batch: BatchOption = 2,
-    steps: StepsOption = 8,
-    frozen: FrozenOption = False,
-    device: DeviceOption = "auto",
-    as_json: JsonOption = False,
-    imports: ImportOption = None,
+    backbone: str = BACKBONE,
+    size: int = option("--size N", "Height and width of the images.", 256, min=33),
+    batch: int = option("--batch N", "Images in a step.", 2, min=1),
+    steps: int = option("--steps N", "Measured steps, of which the median counts.", 8, min=1),
+    device: str = DEVICE,
+    as_json: bool = JSON,
+    imports: list[str] | None = IMPORT,
 ) -> None:
     """Compare training steps in fp32 with channels last and with bf16.
 
@@ -214,10 +153,7 @@ def train(
       reconet bench train
       reconet bench train --backbone resnet18 --batch 8 --json
     """
-    if frozen:
-        raise RecipeError("--frozen is now `python -m benchmarks.frozen`, in a checkout.")
     from reconet.bench.train import bench_train
-    from reconet.cli.tables.table import make_table
 
     with show_progress("bench", "measuring, takes some minutes ..."):
         results = bench_train(backbone=backbone, size=size, batch=batch, steps=steps, device=device)
@@ -239,15 +175,24 @@ def train(
 
 
 def model(
-    network: OptionalNetworkArgument = None,
-    size: SizeOption = "512x512",
-    backbone: BackboneOption = "resnet50",
-    rounds: RoundsOption = 5,
-    way: WayOption = None,
-    context: ContextOption = None,
-    threads: ThreadsOption = None,
-    as_json: JsonOption = False,
-    imports: ImportOption = None,
+    network: str | None = argument(
+        "NETWORK",
+        "A run directory, a .safetensors file, or a name of `reconet zoo`. By default RecoNet "
+        "with random weights.",
+        None,
+    ),
+    size: str = size_option("512x512"),
+    backbone: str = BACKBONE,
+    rounds: int = rounds_option(5),
+    way: list[str] | None = option(
+        "--way NAME", "Only this way beside eager fp32. May be repeated."
+    ),
+    context: list[str] | None = CONTEXT,
+    threads: int | None = option(
+        "--threads N", "Threads of every runtime, by default torch's.", min=1
+    ),
+    as_json: bool = JSON,
+    imports: list[str] | None = IMPORT,
 ) -> None:
     """Compare all ways to run a network.
 
@@ -266,7 +211,6 @@ def model(
     import torch
 
     from reconet.bench.model import bench_model, untrained_network
-    from reconet.cli.tables.table import make_table
     from reconet.inference import find_network
     from reconet.models.context import CONTEXTS
     from reconet.models.trained import load_trained
@@ -294,15 +238,17 @@ def model(
         ]
         for r in results
     ]
-    title = f"{trained.info.recipe.model.backbone}, one image of {size}, {counted(count, 'thread')}"
-    table = make_table(title, ["network", "way", "images/s", "over eager", "same labels", ""], rows)
-    for column in (table.columns[1], table.columns[5]):
-        column.justify = "left"
+    table = make_table(
+        f"{trained.info.recipe.model.backbone}, one image of {size}, {counted(count, 'thread')}",
+        ["network", "way", "images/s", "over eager", "same labels", ""],
+        rows,
+        text=("way", ""),
+    )
     values = {"size": list(pixels), "threads": count, "ways": [asdict(r) for r in results]}
     print_result(values, [table], as_json)
 
 
-BENCH_VERBS: dict[str, Callable[..., None]] = {
+VERBS: dict[str, Callable[..., None]] = {
     "module": module,
     "data": data,
     "train": train,

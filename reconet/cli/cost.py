@@ -1,12 +1,18 @@
 """reconet cost."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from reconet.cli.arguments import ImportOption, JsonOption, SetOption, parse_size, resolve_recipe
-from reconet.cli.output import print_result
+from reconet.cli.arguments import (
+    IMPORT,
+    JSON,
+    SET,
+    argument,
+    option,
+    parse_size,
+    resolve_recipe,
+)
+from reconet.cli.output import MIB, make_table, print_result
 from reconet.errors import RecipeError, pick
 from reconet.system.readable import counted
 
@@ -18,48 +24,26 @@ if TYPE_CHECKING:
 
 DEFAULT_RECIPE = "voc12/reconet_r101"
 
-RecipeArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="RECIPE",
-        help=f"A name of `reconet recipes`, or a recipe file. By default {DEFAULT_RECIPE}.",
-        show_default=False,
-    ),
-]
-ContextOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--context",
-        metavar="NAME",
-        help="Context on the recipe's backbone. May be repeated, to compare.",
-    ),
-]
-SizeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--size", metavar="HxW", help="Size of the image, e.g. 512 or 512x1024. Default: the crop."
-    ),
-]
-ClassesOption = Annotated[
-    int | None,
-    typer.Option(
-        "--classes", metavar="N", min=1, help="Number of classes, by default the dataset's."
-    ),
-]
-PaperOption = Annotated[
-    bool, typer.Option("--paper", help="Print the paper's tables of costs, beside ours.")
-]
-
 
 def cost(
-    recipe: RecipeArgument = None,
-    settings: SetOption = None,
-    context: ContextOption = None,
-    size: SizeOption = None,
-    classes: ClassesOption = None,
-    paper: PaperOption = False,
-    as_json: JsonOption = False,
-    imports: ImportOption = None,
+    recipe: str | None = argument(
+        "RECIPE",
+        f"A name of `reconet recipes`, or a recipe file. By default {DEFAULT_RECIPE}.",
+        None,
+    ),
+    settings: list[str] | None = SET,
+    context: list[str] | None = option(
+        "--context NAME", "Context on the recipe's backbone. May be repeated, to compare."
+    ),
+    size: str | None = option(
+        "--size HxW", "Size of the image, e.g. 512 or 512x1024. Default: the crop."
+    ),
+    classes: int | None = option(
+        "--classes N", "Number of classes, by default the dataset's.", min=1
+    ),
+    paper: bool = option("--paper", "Print the paper's tables of costs, beside ours.", False),
+    as_json: bool = JSON,
+    imports: list[str] | None = IMPORT,
 ) -> None:
     """Count parameters, multiply-adds and memory of a network.
 
@@ -93,23 +77,18 @@ def cost(
 
 
 def _one_network(title: str, name: str, cost: "ModelCost") -> "Table":
-    from reconet.cli.tables.table import MIB, make_table
-
     names = {"core": "  of which core", "aux": "aux (training only)"}
     rows = [_cost_row(names.get(part.name, part.name), part) for part in cost.parts]
     rows.append(_cost_row("total in use", cost.total))
-    columns = ["part", "parameters", "MACs G", "kept for backward MiB"]
-    table = make_table(f"{name}, {title}", columns, rows)
-    table.caption = (
+    caption = (
         f"Training keeps {cost.training_bytes / MIB:.1f} MiB for the backward pass; in use at most "
         f"{cost.peak_bytes / MIB:.1f} MiB are alive at once, beside the weights."
     )
-    return table
+    columns = ["part", "parameters", "MACs G", "kept for backward MiB"]
+    return make_table(f"{name}, {title}", columns, rows, caption=caption)
 
 
 def _comparison(title: str, costs: dict[str, "ModelCost"]) -> "Table":
-    from reconet.cli.tables.table import MIB, make_table
-
     rows = [
         [*_cost_row(name, cost.total), f"{cost.peak_bytes / MIB:.1f}"]
         for name, cost in costs.items()
@@ -119,13 +98,12 @@ def _comparison(title: str, costs: dict[str, "ModelCost"]) -> "Table":
 
 
 def _cost_row(name: str, cost: "Cost") -> list[str]:
-    saved = f"{cost.saved_bytes / 2**20:.1f}"
+    saved = f"{cost.saved_bytes / MIB:.1f}"
     return [name, f"{cost.params:,}", f"{cost.macs / 1e9:.4f}", saved]
 
 
 def _print_paper_costs(as_json: bool) -> None:
     """Print the paper's two tables, the heads counted by one rule, and the paper's claims."""
-    from reconet.cli.tables.table import make_table
     from reconet.cost.paper import head_costs, paper_claims, paper_rows
 
     rows, heads = paper_rows(), head_costs()
@@ -135,12 +113,6 @@ def _print_paper_costs(as_json: bool) -> None:
         "heads": [asdict(head) for head in heads],
         "claims": [asdict(claim) for claim in claims],
     }
-    compared = make_table(
-        "What the paper says about cost, and the uniform count",
-        ["claim", "counted", "holds"],
-        [[claim.paper, claim.counted, "yes" if claim.holds else "no"] for claim in claims],
-    )
-    compared.columns[1].justify = "left"
     titles = {
         "module": "Module alone, one 512 x 64 x 64 map",
         "network": "ResNet-101 and the head on top of it",
@@ -152,32 +124,31 @@ def _print_paper_costs(as_json: bool) -> None:
             ["head", "uniform G", "params M"],
             [[h.name, f"{h.macs / 1e9:.3f}", f"{h.params / 1e6:.3f}"] for h in heads],
         ),
-        compared,
+        make_table(
+            "What the paper says about cost, and the uniform count",
+            ["claim", "counted", "holds"],
+            [[claim.paper, claim.counted, "yes" if claim.holds else "no"] for claim in claims],
+            text=("counted",),
+        ),
     ]
     print_result(values, tables, as_json)
 
 
 def _paper_table(title: str, rows: "list[PaperRow]") -> "Table":
-    from reconet.cli.tables.table import make_table
-
     columns = ["method", "paper G", "its rule G", "uniform G", "paper MB", "its rule MiB"]
-    table = make_table(
-        title,
-        [*columns, "params M", "evidence"],
+    cells = [
         [
-            [
-                row.method,
-                f"{row.paper_g:g}",
-                f"{row.rule_g:.4f}",
-                f"{row.uniform_g:.4f}",
-                "-" if row.paper_mib is None else f"{row.paper_mib:.2f}",
-                f"{row.rule_mib:.2f}",
-                f"{row.params_m:.2f}",
-                row.evidence,
-            ]
-            for row in rows
-        ],
-    )
+            row.method,
+            f"{row.paper_g:g}",
+            f"{row.rule_g:.4f}",
+            f"{row.uniform_g:.4f}",
+            "-" if row.paper_mib is None else f"{row.paper_mib:.2f}",
+            f"{row.rule_mib:.2f}",
+            f"{row.params_m:.2f}",
+            row.evidence,
+        ]
+        for row in rows
+    ]
     notes = [f"{row.method}: {row.note}." for row in rows]
-    table.caption = "\n".join(["uniform: every product counted, once", *notes])
-    return table
+    caption = "\n".join(["uniform: every product counted, once", *notes])
+    return make_table(title, [*columns, "params M", "evidence"], cells, caption=caption)

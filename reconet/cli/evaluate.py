@@ -2,62 +2,56 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from reconet.cli.arguments import (
-    AnyNetworkArgument,
-    DataOption,
-    DeviceOption,
-    FastOption,
-    FlipOption,
-    ImportOption,
-    JsonOption,
-    ModeOption,
-    RelativeToOption,
-    RootOption,
-    ScalesOption,
-    SetOption,
+    ANY_NETWORK,
+    DATA,
+    DEVICE,
+    FAST,
+    FLIP,
+    IMPORT,
+    JSON,
+    MODE,
+    RELATIVE_TO,
+    ROOT,
+    SCALES,
+    SET,
     check_settings,
     data_settings,
     eval_settings,
+    option,
 )
-from reconet.cli.output import print_result, show_progress
+from reconet.cli.output import make_table, print_result, show_progress
 from reconet.errors import RecipeError
+from reconet.system.readable import counted
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from reconet.evaluation.evaluate import Evaluation
     from reconet.inference import Predictor
     from reconet.recipes.schema import Data
     from reconet.system.progress import Progress
 
-SplitOption = Annotated[
-    str | None,
-    typer.Option("--split", metavar="NAME", help="Split to score, by default that of the recipe."),
-]
-SubmitOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--submit", metavar="DIR", help="Also write predictions for the dataset's test server."
-    ),
-]
-
 
 def evaluate(
-    network: AnyNetworkArgument,
-    split: SplitOption = None,
-    scales: ScalesOption = None,
-    flip: FlipOption = None,
-    mode: ModeOption = None,
-    relative_to: RelativeToOption = None,
-    submit: SubmitOption = None,
-    root: RootOption = None,
-    changes: SetOption = None,
-    data_file: DataOption = None,
-    fast: FastOption = False,
-    device: DeviceOption = "auto",
-    as_json: JsonOption = False,
-    imports: ImportOption = None,
+    network: str = ANY_NETWORK,
+    split: str | None = option("--split NAME", "Split to score, by default that of the recipe."),
+    scales: str | None = SCALES,
+    flip: bool | None = FLIP,
+    mode: str | None = MODE,
+    relative_to: str | None = RELATIVE_TO,
+    submit: Path | None = option(
+        "--submit DIR", "Also write predictions for the dataset's test server."
+    ),
+    root: Path | None = ROOT,
+    changes: list[str] | None = SET,
+    data_file: Path | None = DATA,
+    fast: bool = FAST,
+    device: str = DEVICE,
+    as_json: bool = JSON,
+    imports: list[str] | None = IMPORT,
 ) -> None:
     """Score a network: mIoU, accuracies, and the IoU of each class.
 
@@ -79,7 +73,6 @@ def evaluate(
         *eval_settings(scales, flip, mode, relative_to),
     ]
     from reconet import evaluation
-    from reconet.cli.tables.evaluate import score_tables
     from reconet.recipes import apply_overrides
 
     with show_progress("evaluate") as progress:
@@ -95,7 +88,7 @@ def evaluate(
             progress=progress,
         )
     if result is not None:  # of many processes, one has the result
-        print_result(result.as_dict(), score_tables(result), as_json)
+        print_result(result.as_dict(), _tables(result), as_json)
 
 
 def _open_fast(
@@ -128,3 +121,31 @@ def _open_fast(
         network = open_fast(path, where, data=data, progress=progress)
     protocol = Protocol.of(recipe.eval, recipe.data)
     return Predictor(network, protocol=protocol, device=device), data
+
+
+def _tables(result: "Evaluation") -> "list[RenderableType]":
+    """Return the IoU of each class, the scores, and the protocol that they depend on."""
+    from reconet.evaluation.benchmarks import score_labels
+
+    parts: list[RenderableType] = []
+    title = f"{result.title or result.dataset} {result.split}, {counted(result.images, 'image')}"
+    if result.figures:
+        classes = [[name, _percent(iou)] for name, iou in result.iou.items()]
+        labels, figures = score_labels(), result.figures
+        scores = [[labels[key], _percent(figures[key])] for key in labels if key in figures]
+        parts.append(make_table("IoU of each class", ["class", "%"], classes))
+        parts.append(make_table(title, ["score", "%"], scores))
+    parts.append(f"protocol: {result.protocol}")
+    before = result.in_training
+    if before is not None and before["protocol"] != result.protocol:
+        parts.append(
+            f"in training, at step {result.step:,}: mIoU {_percent(before['miou'])} % by another "
+            f"protocol: {before['protocol']}"
+        )
+    if result.submission is not None:
+        parts.append(f"for the test server: {result.submission}")
+    return parts
+
+
+def _percent(value: float) -> str:
+    return "absent" if value != value else f"{100 * value:.2f}"  # nan: no pixel of the class

@@ -1,62 +1,32 @@
 """reconet explain."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from reconet.cli.arguments import (
-    DeviceOption,
-    ImportOption,
-    JsonOption,
-    NetworkArgument,
-    RootOption,
-)
+from reconet.cli.arguments import DEVICE, IMPORT, JSON, NETWORK, ROOT, argument, option
 from reconet.cli.output import print_result, show_progress
-
-ImageArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="IMAGE", help="A file, or SPLIT:NUMBER or SPLIT:NAME of the network's dataset."
-    ),
-]
-RanksOption = Annotated[
-    str | None,
-    typer.Option(
-        "--ranks",
-        metavar="N|I,J,...",
-        help="How many ranks of largest lambda, by default 4. Or which: 3,17, or 7, (with a "
-        "comma) for rank 7 alone.",
-    ),
-]
-PointOption = Annotated[
-    str | None,
-    typer.Option(
-        "--point",
-        metavar="X,Y",
-        help="For other contexts: where to look from, as fractions of width and height.",
-    ),
-]
-OutOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        metavar="DIR",
-        help="Folder to write, by default RUN/explain/<image>, or explain-<name>/<image>.",
-    ),
-]
 
 
 def explain(
-    network: NetworkArgument,
-    image: ImageArgument,
-    ranks: RanksOption = None,
-    point: PointOption = None,
-    out: OutOption = None,
-    root: RootOption = None,
-    device: DeviceOption = "auto",
-    as_json: JsonOption = False,
-    imports: ImportOption = None,
+    network: str = NETWORK,
+    image: str = argument(
+        "IMAGE", "A file, or SPLIT:NUMBER or SPLIT:NAME of the network's dataset."
+    ),
+    ranks: str | None = option(
+        "--ranks N|I,J,...",
+        "How many ranks of largest lambda, by default 4. Or which: 3,17, or 7, (with a comma) for "
+        "rank 7 alone.",
+    ),
+    point: str | None = option(
+        "--point X,Y",
+        "For other contexts: where to look from, as fractions of width and height.",
+    ),
+    out: Path | None = option(
+        "--out DIR", "Folder to write, by default RUN/explain/<image>, or explain-<name>/<image>."
+    ),
+    root: Path | None = ROOT,
+    device: str = DEVICE,
+    as_json: bool = JSON,
+    imports: list[str] | None = IMPORT,
 ) -> None:
     """Show what a network looks at in an image.
 
@@ -70,8 +40,6 @@ def explain(
       reconet explain runs/first street.jpg --ranks 7,
       reconet explain runs/danet street.jpg --point 0.25,0.6
     """
-    from rich.text import Text
-
     from reconet.explain import PAGE, explain_image, parse_point
 
     at = None if point is None else parse_point(point)
@@ -86,8 +54,5 @@ def explain(
             device=device,
             progress=progress,
         )
-    print_result(
-        {"directory": str(result.directory)} | result.values,
-        [*map(Text, result.findings), Text(str(result.directory / PAGE))],
-        as_json,
-    )
+    values = {"directory": str(result.directory)} | result.values
+    print_result(values, [*result.findings, str(result.directory / PAGE)], as_json)

@@ -1,67 +1,38 @@
 """reconet export."""
 
+import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from reconet.cli.arguments import ImportOption, JsonOption, NetworkArgument, RootOption
-from reconet.cli.output import print_result, show_progress
+from reconet.cli.arguments import IMPORT, JSON, NETWORK, ROOT, option
+from reconet.cli.output import MIB, bold, make_table, print_result, show_progress
 from reconet.errors import RecipeError
 
-FormatOption = Annotated[
-    str, typer.Option("--format", metavar="onnx|openvino|torch", help="Format of the file.")
-]
-OutOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--out", metavar="FILE", help="By default RUN/model or <name>, with .onnx, .xml or .pt2."
-    ),
-]
-Int8Option = Annotated[
-    bool, typer.Option("--int8", help="Use 8 bits, calibrated with images. OpenVINO only.")
-]
-CalibrateOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--calibrate", metavar="DIR", help="Images to calibrate with, by default training images."
-    ),
-]
-ImagesOption = Annotated[
-    int | None,
-    typer.Option("--images", metavar="N", min=1, help="How many to calibrate with, by default 64."),
-]
-SplitOption = Annotated[
-    str | None,
-    typer.Option(
-        "--split", metavar="NAME", help="Split to score int8 on, by default that of the recipe."
-    ),
-]
-ScoreOnOption = Annotated[
-    int | None,
-    typer.Option("--score-on", metavar="N", min=1, help="Images to score on, by default all."),
-]
-MaxLossOption = Annotated[
-    float | None,
-    typer.Option(
-        "--max-loss", metavar="POINTS", help="Points of mIoU that int8 may cost, by default 0.5."
-    ),
-]
+if TYPE_CHECKING:
+    from reconet.export import Attempt, Export
 
 
 def export(
-    network: NetworkArgument,
-    format: FormatOption = "onnx",
-    out: OutOption = None,
-    int8: Int8Option = False,
-    calibrate: CalibrateOption = None,
-    images: ImagesOption = None,
-    split: SplitOption = None,
-    score_on: ScoreOnOption = None,
-    max_loss: MaxLossOption = None,
-    root: RootOption = None,
-    as_json: JsonOption = False,
-    imports: ImportOption = None,
+    network: str = NETWORK,
+    format: str = option("--format onnx|openvino|torch", "Format of the file.", "onnx"),
+    out: Path | None = option(
+        "--out FILE", "By default RUN/model or <name>, with .onnx, .xml or .pt2."
+    ),
+    int8: bool = option("--int8", "Use 8 bits, calibrated with images. OpenVINO only.", False),
+    calibrate: Path | None = option(
+        "--calibrate DIR", "Images to calibrate with, by default training images."
+    ),
+    images: int | None = option("--images N", "How many to calibrate with, by default 64.", min=1),
+    split: str | None = option(
+        "--split NAME", "Split to score int8 on, by default that of the recipe."
+    ),
+    score_on: int | None = option("--score-on N", "Images to score on, by default all.", min=1),
+    max_loss: float | None = option(
+        "--max-loss POINTS", "Points of mIoU that int8 may cost, by default 0.5."
+    ),
+    root: Path | None = ROOT,
+    as_json: bool = JSON,
+    imports: list[str] | None = IMPORT,
 ) -> None:
     """Write a network as one file for other programs.
 
@@ -76,15 +47,17 @@ def export(
       reconet export voc12 --format onnx
       reconet predict voc12.onnx street.jpg
     """
-    options = _int8_options(
-        int8,
-        calibrate=calibrate,
-        images=images,
-        split=split,
-        score_on=score_on,
-        max_loss=max_loss,
-    )
-    from reconet.cli.tables.export import export_tables
+    given: dict[str, Any] = {
+        "calibrate": calibrate,
+        "images": images,
+        "split": split,
+        "score_on": score_on,
+        "max_loss": max_loss,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    if given and not int8:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise RecipeError(f"only with --int8: {names}.")
     from reconet.export import Int8
     from reconet.export import export as export_network
 
@@ -93,17 +66,42 @@ def export(
             network,
             format=format,
             out=out,
-            int8=Int8(**options) if int8 else None,
+            int8=Int8(**given) if int8 else None,
             root=root,
             progress=progress,
         )
-    print_result(result.as_dict(), export_tables(result), as_json)
+    print_result(result.as_dict(), _tables(result), as_json)
 
 
-def _int8_options(int8: bool, **given: Any) -> dict[str, Any]:
-    """Return the options that were given. Without --int8 there must be none."""
-    options = {name: value for name, value in given.items() if value is not None}
-    if options and not int8:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in options)
-        raise RecipeError(f"only with --int8: {names}.")
-    return options
+def _tables(result: "Export") -> list[Any]:
+    """Return the differences to the network, the loss of int8, how to feed the file, its path."""
+    rows = [
+        [
+            f"{d.images} x {d.size[0]} x {d.size[1]}",
+            f"{d.logits:.1e}",
+            f"{math.floor(1e5 * d.labels) / 1e3:.3f} %",  # 100 only if all are the same
+        ]
+        for d in result.differences
+    ]
+    columns = ["images", "largest difference of logits", "same labels"]
+    parts = [
+        bold(f"{result.how} against the network, on {result.images}"),
+        make_table("", columns, rows),
+    ]
+    if result.tries:
+        columns = ["kept in fp32", "mIoU % before", "after", "loss"]
+        title = f"int8, calibrated by {result.calibrated_on}, scored on {result.scored_on or '-'}"
+        parts.append("int8 is judged by its mIoU. The differences above have no limit.")
+        parts += [bold(title), make_table("", columns, map(_attempt_row, result.tries))]
+    if result.remark:
+        parts.append(result.remark)
+    return [*parts, result.feed, f"{result.path}: {result.bytes / MIB:.2f} MiB"]
+
+
+def _attempt_row(one: "Attempt") -> list[str]:
+    """Format an attempt at int8. The loss is the difference of the two rounded scores."""
+    kept = ", ".join(one.kept) or "nothing"
+    if one.before is None or one.after is None:
+        return [kept, "-", "-", "-"]
+    before, after = round(100 * one.before, 2), round(100 * one.after, 2)
+    return [kept, f"{before:.2f}", f"{after:.2f}", f"{round(before - after, 2) + 0.0:.2f}"]

@@ -3,31 +3,28 @@
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from typer.core import TyperCommand
 
 from reconet import __version__
-from reconet.cli.bench import BENCH_VERBS
-from reconet.cli.cache import CACHE_VERBS
+from reconet.cli import bench, cache, data, zoo
+from reconet.cli.arguments import option
 from reconet.cli.cost import cost
-from reconet.cli.data import DATA_VERBS
 from reconet.cli.evaluate import evaluate
 from reconet.cli.explain import explain
 from reconet.cli.export import export
 from reconet.cli.output import print_line, start_clock
 from reconet.cli.predict import predict
 from reconet.cli.prune import prune
-from reconet.cli.recipes import recipes
+from reconet.cli.recipes import recipes, show
 from reconet.cli.report import report
 from reconet.cli.serve import serve
 from reconet.cli.share import share
-from reconet.cli.show import show
 from reconet.cli.study import study
 from reconet.cli.suggest import suggest
 from reconet.cli.train import train
-from reconet.cli.zoo import convert, zoo
 from reconet.errors import OtherProcessError, ReconetError, is_lost_process, is_out_of_memory
 
 Verb = Callable[..., None]
@@ -47,19 +44,20 @@ VERBS: dict[str, Verb] = {
     "cost": cost,
     "export": export,
     "share": share,
-    "zoo": zoo,
-    "convert": convert,
+    "zoo": zoo.zoo,
+    "convert": zoo.convert,
 }
 GROUPS: dict[str, tuple[str, dict[str, Verb]]] = {
-    "data": ("List datasets, prepare them, and check them for mistakes.", DATA_VERBS),
-    "cache": ("List and clear cached features and masks.", CACHE_VERBS),
-    "bench": ("Measure speed and memory, side by side in one run.", BENCH_VERBS),
+    "data": ("List datasets, prepare them, and check them for mistakes.", data.VERBS),
+    "cache": ("List and clear cached features and masks.", cache.VERBS),
+    "bench": ("Measure speed and memory, side by side in one run.", bench.VERBS),
 }
-RENAMED_OPTIONS = {  # of 0.1 -> now
-    "--pictures": "--images",
-    "--model": "--context",
-    "--core": "--context",
-    "--repeats": "--rounds",
+OLD_OPTIONS = {  # of 0.1 -> now
+    "--pictures": "called --images",
+    "--model": "called --context",
+    "--core": "called --context",
+    "--repeats": "called --rounds",
+    "--frozen": "`python -m benchmarks.frozen`, in a checkout",
 }
 MOVED_VERBS = {  # of 0.1 -> now, in a checkout of the repository
     "bench evaluate": "python -m benchmarks.evaluate",
@@ -133,12 +131,9 @@ def _print_version(wanted: bool) -> None:
 
 
 def _reconet(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
-        ),
-    ] = False,
+    version: bool = option(
+        "--version", "Print the version and exit.", False, callback=_print_version, is_eager=True
+    ),
 ) -> None:
     """Train and use networks for semantic segmentation.
 
@@ -169,9 +164,17 @@ def _handle_error(error: BaseException) -> int:
             _discard_stdout()  # `reconet show ... | head`: the reader has seen enough
             return 0
         case SystemExit():
-            return _exit_code(error)
+            # Typer ends with code 1 if the reader of a pipe is gone, and marks stdout with a
+            # wrapper.
+            if type(sys.stdout).__name__ == "PacifyFlushWrapper":
+                _discard_stdout()
+                return 0
+            return error.code if isinstance(error.code, int) else 1
         case OSError():
-            return _fail_with_file(error)
+            if error.filename is None:  # stdout itself: the rest must not fail again at exit
+                _discard_stdout()
+            where = "" if error.filename is None else f": {error.filename}"
+            return _fail(f"{error.strerror or error}{where}.")
         case Exception() if hasattr(error, "format_message"):
             return _fail_with_usage(error, error.format_message())
         case Exception() if is_lost_process(error):
@@ -182,26 +185,11 @@ def _handle_error(error: BaseException) -> int:
     raise error
 
 
-def _exit_code(error: SystemExit) -> int:
-    # Typer ends with code 1 if the reader of a pipe is gone, and marks stdout with a wrapper.
-    if type(sys.stdout).__name__ == "PacifyFlushWrapper":
-        _discard_stdout()
-        return 0
-    return error.code if isinstance(error.code, int) else 1
-
-
-def _fail_with_file(error: OSError) -> int:
-    if error.filename is None:  # stdout itself: writing the rest must not fail again at exit
-        _discard_stdout()
-        return _fail(f"{error.strerror or error}.")
-    return _fail(f"{error.strerror or error}: {error.filename}.")
-
-
 def _fail_with_usage(error: Exception, message: str) -> int:
     """Say what Typer found wrong. The classes of its errors are private."""
-    option = getattr(error, "option_name", None)
-    if option in RENAMED_OPTIONS:
-        return _fail(f"{option} is now called {RENAMED_OPTIONS[option]}.")
+    flag = getattr(error, "option_name", None)
+    if flag in OLD_OPTIONS:
+        return _fail(f"{flag} is now {OLD_OPTIONS[flag]}.")
     if message.startswith("Usage:"):  # no verb was given
         print(message)
         return USER_ERROR

@@ -1,4 +1,4 @@
-"""Print results and notes, and show progress.
+"""Print results, tables and notes, and show progress.
 
 Everything is printed as it is: names of classes and folders may look like rich's markup.
 """
@@ -7,9 +7,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reconet.system.readable import printable, readable_seconds
 
@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
+    from rich.table import Table
 
 LINE_SECONDS = 10.0  # between lines about progress, where there is no terminal
 SPEED_SECONDS = 600.0  # over which the speed is averaged: an image or a step may take long
 
+
+MIB = 2**20
 
 _began = time.perf_counter()  # the command: every verb imports this file first
 
@@ -47,19 +50,56 @@ def console(*, err: bool = False) -> "Console":
     return Console(stderr=err, width=width, markup=False, highlight=False, emoji=False)
 
 
-def print_result(values: dict[str, Any], parts: Sequence["RenderableType"], as_json: bool) -> None:
+def make_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    text: Collection[str] = (),
+    caption: str = "",
+) -> "Table":
+    """Return a table: text in its first column and in those named, numbers in the others."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(
+        title=printable(title),
+        caption=printable(caption),
+        title_justify="left",
+        title_style="bold",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    for column in columns:
+        if column in text:
+            table.add_column(printable(column), overflow="fold")
+        else:
+            table.add_column(printable(column), justify="right" if table.columns else "left")
+    for row in rows:
+        table.add_row(*map(printable, row))
+    return table
+
+
+def bold(text: str) -> "RenderableType":
+    from rich.text import Text
+
+    return Text(printable(text), style="bold")
+
+
+def print_result(
+    values: Mapping[str, object], parts: Sequence["RenderableType"], as_json: bool
+) -> None:
     """Print `values` as JSON, or `parts` for a person."""
     if as_json:
         print_json(values)
         return
-    from rich.text import Text
+    from rich.table import Table
 
     screen = console()
     for part in parts:
-        if isinstance(part, Text):
-            part.plain = printable(part.plain)
         shown = printable(part) if isinstance(part, str) else part
-        screen.print(shown, soft_wrap=isinstance(part, str | Text))  # paths are not broken
+        screen.print(shown, soft_wrap=not isinstance(part, Table))  # paths are not broken
 
 
 def print_json(values: object) -> None:

@@ -1,92 +1,85 @@
 """reconet predict."""
 
+import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from reconet.cli.arguments import (
-    AnyNetworkArgument,
-    DeviceOption,
-    FastOption,
-    FlipOption,
-    ImportOption,
-    JsonOption,
-    ModeOption,
-    PrecisionOption,
-    RelativeToOption,
-    ScalesOption,
+    ANY_NETWORK,
+    DEVICE,
+    FAST,
+    FLIP,
+    IMPORT,
+    JSON,
+    LEAST_MEMORY,
+    MODE,
+    PRECISION,
+    RELATIVE_TO,
+    SCALES,
+    argument,
     eval_settings,
+    option,
     parse_amount,
 )
-from reconet.cli.output import all_seconds, print_line, print_note, print_result, show_progress
+from reconet.cli.output import (
+    all_seconds,
+    bold,
+    make_table,
+    print_line,
+    print_note,
+    print_result,
+    show_progress,
+)
 from reconet.errors import RecipeError
+from reconet.system.readable import counted
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from reconet.inference import FolderResult
 
-LEAST_MEMORY = 2**26  # bytes: no network fits into less
-
-ImagesArgument = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="IMAGE",
-        help="Files, folders (with all below), 'globs' in quotes, or @list.txt: a file with one "
-        "path per line (@- reads it from the standard input). Or videos, or camera:0.",
-    ),
-]
-OutOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        metavar="DIR",
-        help="Folder to write, by default RUN/predictions, or predictions-<name> for a name or an "
-        "export.",
-    ),
-]
-OverlayOption = Annotated[
-    bool, typer.Option("--overlay/--no-overlay", help="Also write the image tinted by its labels.")
-]
-ProbabilitiesOption = Annotated[
-    bool, typer.Option("--probabilities", help="Also write all probabilities, as .npz.")
-]
-OverwriteOption = Annotated[
-    bool,
-    typer.Option("--overwrite", help="Predict all again, and replace those of another network."),
-]
-AsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--as",
-        metavar="FORMAT",
-        help="Also write labels to correct in a tool: coco, yolo, labelme, cvat or labelstudio.",
-    ),
-]
-MemoryOption = Annotated[
-    str,
-    typer.Option("--memory", metavar="SIZE", help="For scores and feature maps, e.g. 500MB."),
-]
+KINDS = {"labels": "mask"}  # a file of labels is a mask
 
 
 def predict(
-    network: AnyNetworkArgument,
-    images: ImagesArgument,
-    out: OutOption = None,
-    overlay: OverlayOption = True,
-    probabilities: ProbabilitiesOption = False,
-    prelabels: AsOption = None,
-    overwrite: OverwriteOption = False,
-    scales: ScalesOption = None,
-    flip: FlipOption = None,
-    mode: ModeOption = None,
-    relative_to: RelativeToOption = None,
-    memory: MemoryOption = "2GiB",
-    precision: PrecisionOption = None,
-    fast: FastOption = False,
-    device: DeviceOption = "auto",
-    as_json: JsonOption = False,
-    imports: ImportOption = None,
+    network: str = ANY_NETWORK,
+    images: list[str] = argument(
+        "IMAGE",
+        "Files, folders (with all below), 'globs' in quotes, or @list.txt: a file with one path "
+        "per line (@- reads it from the standard input). Or videos, or camera:0.",
+    ),
+    out: Path | None = option(
+        "--out DIR",
+        "Folder to write, by default RUN/predictions, or predictions-<name> for a name or an "
+        "export.",
+    ),
+    overlay: bool = option(
+        "--overlay/--no-overlay", "Also write the image tinted by its labels.", True
+    ),
+    probabilities: bool = option(
+        "--probabilities", "Also write all probabilities, as .npz.", False
+    ),
+    prelabels: str | None = option(
+        "--as FORMAT",
+        "Also write labels to correct in a tool: coco, yolo, labelme, cvat or labelstudio.",
+    ),
+    overwrite: bool = option(
+        "--overwrite", "Predict all again, and replace those of another network.", False
+    ),
+    scales: str | None = SCALES,
+    flip: bool | None = FLIP,
+    mode: str | None = MODE,
+    relative_to: str | None = RELATIVE_TO,
+    memory: str = option("--memory SIZE", "For scores and feature maps, e.g. 500MB.", "2GiB"),
+    precision: str | None = PRECISION,
+    fast: bool = FAST,
+    device: str = DEVICE,
+    as_json: bool = JSON,
+    imports: list[str] | None = IMPORT,
 ) -> None:
     """Segment images: write a mask and an overlay of each.
 
@@ -104,24 +97,21 @@ def predict(
       torchrun --nproc-per-node 8 -m reconet predict runs/voc photos
     """
     settings = eval_settings(scales, flip, mode, relative_to)
+    budget = parse_amount(memory, "--memory", LEAST_MEMORY)
+    from reconet.inference import predict_folder
     from reconet.inference.video import is_video
+    from reconet.recipes import apply_overrides
 
-    videos = [argument for argument in images if is_video(argument)]
+    videos = [one for one in images if is_video(one)]
     if videos:
         if len(videos) < len(images):
             raise RecipeError("name images or videos, not both in one command.")
         refused = {"--probabilities": probabilities, "--no-overlay": not overlay, "--as": prelabels}
         for name in [name for name, given in refused.items() if given]:
             raise RecipeError(f"{name} is not for videos: they become one video of overlays.")
-        budget = parse_amount(memory, "--memory", LEAST_MEMORY)
-        _predict_videos(
-            network, videos, out, settings, budget, device, precision, fast, overwrite, as_json
-        )
+        how: dict[str, Any] = {"device": device, "precision": precision, "fast": fast}
+        _predict_videos(network, videos, out, settings, budget, overwrite, as_json, how)
         return
-    from reconet.cli.tables.predict import prediction_tables
-    from reconet.inference import predict_folder
-    from reconet.recipes import apply_overrides
-
     with show_progress("predict") as progress:
         result = predict_folder(
             network,
@@ -131,24 +121,96 @@ def predict(
             probabilities=probabilities,
             prelabels=prelabels,
             change=lambda recipe: apply_overrides(recipe, settings),
-            memory=parse_amount(memory, "--memory", LEAST_MEMORY),
+            memory=budget,
             device=device,
             precision=precision,
             fast=fast,
             overwrite=overwrite,
             progress=progress,
         )
-    if result is not None:  # of many processes, one has the result
-        seconds = all_seconds(result.seconds)
-        tables = prediction_tables(result, seconds)
-        print_result(result.as_dict() | {"seconds": seconds}, tables, as_json)
-        _print_remarks(result)
+    if result is None:  # of many processes, one has the result
+        return
+    seconds = all_seconds(result.seconds)
+    print_result(result.as_dict() | {"seconds": seconds}, _tables(result, seconds), as_json)
+    _print_remarks(result)
+
+
+def _predict_videos(
+    source: str,
+    videos: list[str],
+    out: Path | None,
+    settings: list[str],
+    budget: int,
+    overwrite: bool,
+    as_json: bool,
+    how: Mapping[str, Any],
+) -> None:
+    """Write one video of overlays for each argument."""
+    from reconet.inference import Predictor, Protocol
+    from reconet.inference.by_name import find_network
+    from reconet.inference.folder.predict import default_out
+    from reconet.inference.video import predict_video
+    from reconet.recipes import apply_overrides
+
+    with show_progress("predict") as progress:
+        network = find_network(source, progress=progress)
+        predictor = Predictor.from_run(network.path, progress=progress, **how)
+        recipe = apply_overrides(predictor.network.info.recipe, settings)
+        protocol = Protocol.of(recipe.eval, recipe.data)
+        predictor.protocol = replace(protocol, budget_bytes=budget)
+        folder = out or default_out(network, how["fast"])
+        results = [
+            predict_video(predictor, one, folder, overwrite=overwrite, progress=progress)
+            for one in videos
+        ]
+    values = [{"source": r.source, "path": str(r.path), "frames": r.frames} for r in results]
+    lines = [f"{result.path}: {result.frames} frames" for result in results]
+    print_result({"format": 1, "videos": values}, lines, as_json)
+
+
+def _tables(result: "FolderResult", seconds: Mapping[str, float]) -> "list[RenderableType]":
+    """Return what was found and where it is, then how it was made and how long that took.
+
+    Long texts are lines: a narrow table would break them.
+    """
+    (first, *others) = result.images
+    if "shares" in first and not others:
+        rows = [[name, f"{100 * share:.1f}"] for name, share in first["shares"].items()]
+        again = " (done before; --overwrite does it again)" if first["status"] == "skipped" else ""
+        parts: list[RenderableType] = [make_table("", ["class", "% of the image"], rows)]
+        for kind, name in first["outputs"].items():
+            parts.append(bold(f"{KINDS.get(kind, kind)}: {_short(result.out / name)}{again}"))
+    else:
+        counts = [str(len(result.having(status))) for status in ("done", "skipped", "failed")]
+        parts = [
+            bold(f"predictions in {_short(result.out)}"),
+            make_table("", ["images", "done", "skipped", "failed"], [["", *counts]]),
+        ]
+    written = result.prelabels
+    if written is not None:
+        files = counted(written.files, "file")
+        parts.append(bold(f"{written.format}: {_short(written.folder)} ({files})"))
+    times = ", ".join(f"{name} {seconds[name]:.1f}" for name in ("start", "open", "segment"))
+    return [
+        *parts,
+        f"network: {result.network}, run as {result.how}",
+        f"protocol: {result.protocol}",
+        f"time: {seconds['total']:.1f} s ({times})",
+    ]
+
+
+def _short(path: Path) -> str:
+    """Return a path as the user would type it here."""
+    here = Path.cwd()
+    return os.path.relpath(path, here) if path.is_relative_to(here) else str(path)
 
 
 def _print_remarks(result: "FolderResult") -> None:
     """Print a line for each image with a note or an error. Exit with code 1 if any failed."""
     if result.untried:
-        print_note(f"not tried, not the suffix of an image: {_count_suffixes(result.untried)}")
+        hints = dict.fromkeys((".heic", ".heif"), " (pip install pillow-heif to read them)")
+        counts = [f"{count} {name}{hints.get(name, '')}" for name, count in result.untried.items()]
+        print_note(f"not tried, not the suffix of an image: {', '.join(counts)}")
     for note in result.prelabels.notes if result.prelabels else ():
         print_note(note)
     for image in result.images:
@@ -162,46 +224,3 @@ def _print_remarks(result: "FolderResult") -> None:
             print_line(f"reconet: failed: {where}{reason}", err=True)
     if result.having("failed"):
         raise typer.Exit(1)
-
-
-def _count_suffixes(untried: dict[str, int]) -> str:
-    """List suffixes with their counts, and say what would read them."""
-    hints = dict.fromkeys((".heic", ".heif"), " (pip install pillow-heif to read them)")
-    return ", ".join(f"{count} {name}{hints.get(name, '')}" for name, count in untried.items())
-
-
-def _predict_videos(
-    source: str,
-    videos: list[str],
-    out: Path | None,
-    settings: list[str],
-    budget: int,
-    device: str,
-    precision: str | None,
-    fast: bool,
-    overwrite: bool,
-    as_json: bool,
-) -> None:
-    """Write one video of overlays for each argument."""
-    from reconet.inference import Predictor, Protocol
-    from reconet.inference.by_name import find_network
-    from reconet.inference.folder.predict import default_out
-    from reconet.inference.video import predict_video
-    from reconet.recipes import apply_overrides
-
-    with show_progress("predict") as progress:
-        network = find_network(source, progress=progress)
-        predictor = Predictor.from_run(
-            network.path, device=device, precision=precision, fast=fast, progress=progress
-        )
-        recipe = apply_overrides(predictor.network.info.recipe, settings)
-        protocol = Protocol.of(recipe.eval, recipe.data)
-        predictor.protocol = replace(protocol, budget_bytes=budget)
-        folder = out or default_out(network, fast)
-        results = [
-            predict_video(predictor, one, folder, overwrite=overwrite, progress=progress)
-            for one in videos
-        ]
-    values = [{"source": r.source, "path": str(r.path), "frames": r.frames} for r in results]
-    lines = [f"{result.path}: {result.frames} frames" for result in results]
-    print_result({"format": 1, "videos": values}, lines, as_json)

@@ -1,35 +1,19 @@
 """reconet report."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from reconet.cli.arguments import DeviceOption, ImportOption
+from reconet.cli.arguments import DEVICE, IMPORT, argument, option
 from reconet.cli.output import print_line, show_progress
-
-RunsArgument = Annotated[
-    list[Path], typer.Argument(metavar="RUN", help="A run directory, or several to compare.")
-]
-OutOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        metavar="FILE",
-        help="By default RUN/report.html, or report.html here for several runs.",
-    ),
-]
-ImagesOption = Annotated[
-    int, typer.Option("--images", metavar="N", min=0, help="Validation images to show.")
-]
 
 
 def report(
-    runs: RunsArgument,
-    out: OutOption = None,
-    images: ImagesOption = 8,
-    device: DeviceOption = "auto",
-    imports: ImportOption = None,
+    runs: list[Path] = argument("RUN", "A run directory, or several to compare."),
+    out: Path | None = option(
+        "--out FILE", "By default RUN/report.html, or report.html here for several runs."
+    ),
+    images: int = option("--images N", "Validation images to show.", 8, min=0),
+    device: str = DEVICE,
+    imports: list[str] | None = IMPORT,
 ) -> None:
     """Write one HTML file about a run, or compare several runs.
 

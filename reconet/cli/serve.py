@@ -1,54 +1,31 @@
 """reconet serve."""
 
-from typing import Annotated
-
-import typer
-
 from reconet.cli.arguments import (
-    AnyNetworkArgument,
-    DeviceOption,
-    FastOption,
-    ImportOption,
-    PrecisionOption,
+    ANY_NETWORK,
+    DEVICE,
+    FAST,
+    IMPORT,
+    PRECISION,
+    option,
     parse_amount,
 )
 from reconet.cli.output import show_progress
 
-HostOption = Annotated[
-    str,
-    typer.Option(
-        "--host", metavar="ADDRESS", help="Address to listen on. 0.0.0.0 lets other machines in."
-    ),
-]
-PortOption = Annotated[
-    int,
-    typer.Option("--port", metavar="N", min=0, max=65535, help="Port. 0 takes a free one."),
-]
-MaxUploadOption = Annotated[
-    str, typer.Option("--max-upload", metavar="BYTES", help="Largest upload, e.g. 20MB.")
-]
-MaxPixelsOption = Annotated[
-    str, typer.Option("--max-pixels", metavar="PIXELS", help="Largest image, e.g. 25M.")
-]
-QueueOption = Annotated[
-    int,
-    typer.Option("--queue", metavar="N", min=0, help="Requests that may wait. More are refused."),
-]
-OpenOption = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
-
 
 def serve(
-    network: AnyNetworkArgument,
-    host: HostOption = "127.0.0.1",
-    port: PortOption = 8000,
-    max_upload: MaxUploadOption = "20MB",
-    max_pixels: MaxPixelsOption = "25M",
-    queue: QueueOption = 16,
-    open_: OpenOption = False,
-    precision: PrecisionOption = None,
-    fast: FastOption = False,
-    device: DeviceOption = "auto",
-    imports: ImportOption = None,
+    network: str = ANY_NETWORK,
+    host: str = option(
+        "--host ADDRESS", "Address to listen on. 0.0.0.0 lets other machines in.", "127.0.0.1"
+    ),
+    port: int = option("--port N", "Port. 0 takes a free one.", 8000, min=0, max=65535),
+    max_upload: str = option("--max-upload BYTES", "Largest upload, e.g. 20MB.", "20MB"),
+    max_pixels: str = option("--max-pixels PIXELS", "Largest image, e.g. 25M.", "25M"),
+    queue: int = option("--queue N", "Requests that may wait. More are refused.", 16, min=0),
+    open_: bool = option("--open", "Open the page in a browser.", False),
+    precision: str | None = PRECISION,
+    fast: bool = FAST,
+    device: str = DEVICE,
+    imports: list[str] | None = IMPORT,
 ) -> None:
     """Serve a network as a web page and an HTTP interface.
 

@@ -1,44 +1,22 @@
 """reconet share."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from reconet.cli.arguments import ImportOption, NetworkArgument
+from reconet.cli.arguments import IMPORT, NETWORK, REQUIRED, option
 from reconet.cli.output import print_line, show_progress
-
-OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder to write.")]
-LicenceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--licence", metavar="ID", help="Licence of the weights, such as apache-2.0 or mit."
-    ),
-]
-NameOption = Annotated[
-    str | None, typer.Option("--name", metavar="TEXT", help="Title of the model card.")
-]
-PushOption = Annotated[
-    str | None,
-    typer.Option("--push", metavar="OWNER/NAME", help="Also upload the folder to the hub."),
-]
-PrivateOption = Annotated[
-    bool, typer.Option("--private", help="If --push creates a repository, make it private.")
-]
-CompactOption = Annotated[
-    bool, typer.Option("--compact", help="Write weights of 8 bits: a quarter of the bytes.")
-]
 
 
 def share(
-    network: NetworkArgument,
-    out: OutOption,
-    licence: LicenceOption = None,
-    name: NameOption = None,
-    compact: CompactOption = False,
-    push: PushOption = None,
-    private: PrivateOption = False,
-    imports: ImportOption = None,
+    network: str = NETWORK,
+    out: Path = option("--out DIR", "Folder to write.", REQUIRED),
+    licence: str | None = option(
+        "--licence ID", "Licence of the weights, such as apache-2.0 or mit."
+    ),
+    name: str | None = option("--name TEXT", "Title of the model card."),
+    compact: bool = option("--compact", "Write weights of 8 bits: a quarter of the bytes.", False),
+    push: str | None = option("--push OWNER/NAME", "Also upload the folder to the hub."),
+    private: bool = option("--private", "If --push creates a repository, make it private.", False),
+    imports: list[str] | None = IMPORT,
 ) -> None:
     """Write a network and its model card to a folder for others.
 

@@ -1,114 +1,72 @@
 """reconet study."""
 
+import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from reconet.cli.arguments import (
-    DataOption,
-    DeviceOption,
-    ImportOption,
-    JsonOption,
-    SetOption,
+    DATA,
+    DEVICE,
+    IMPORT,
+    JSON,
+    SET,
+    argument,
+    option,
     resolve_recipe,
 )
-from reconet.cli.output import print_line, print_result, show_progress
+from reconet.cli.output import make_table, print_line, print_result, show_progress
 from reconet.errors import RecipeError
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from reconet.study import StudyPlan, StudyResult
 
 MOST_SEEDS = 1000
 FULL, QUICK = "scenes/study", "scenes/study_quick"
 
-StudyArgument = Annotated[
-    str | None,
-    typer.Argument(metavar="STUDY", help="components, rank, contexts, attention or project."),
-]
-RecipeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--recipe", metavar="RECIPE", help=f"Recipe to vary, by default {FULL} (a night)."
-    ),
-]
-SeedsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--seeds",
-        metavar="N|LIST",
-        help="Trainings per variant (5), or which seeds (0,1,2 or 3-7); by default 1 to 5.",
-    ),
-]
-BaselineOption = Annotated[
-    str | None,
-    typer.Option(
-        "--baseline",
-        metavar="NAME",
-        help="Variant to compare the others with; by default the study's own, or else the first.",
-    ),
-]
-KeepOption = Annotated[
-    bool,
-    typer.Option(
-        "--keep-networks",
-        help="Keep the networks of frozen recipes, which are deleted once they are scored.",
-    ),
-]
-VariantsOption = Annotated[
-    str | None,
-    typer.Option("--variants", metavar="A,B,...", help="Only these variants of --list."),
-]
-OutOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--out", metavar="DIR", help="Folder to write, by default runs/study-<study>[-quick]."
-    ),
-]
-AddOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--add",
-        metavar="FILE",
-        help="results.json of the same study from elsewhere: its trainings are not run again.",
-    ),
-]
-QuickOption = Annotated[
-    bool,
-    typer.Option("--quick", help=f"Minutes, not hours: {QUICK}, fewer variants and seeds."),
-]
-JobsOption = Annotated[
-    int | None,
-    typer.Option(
-        "--jobs", metavar="N", min=1, help="Trainings side by side, by default one per core or GPU."
-    ),
-]
-ListOption = Annotated[
-    bool, typer.Option("--list", help="List the studies, or the variants of one, and exit.")
-]
-MarkdownOption = Annotated[
-    bool, typer.Option("--markdown", help="Print Markdown instead of a table.")
-]
-
 
 def study(
-    name: StudyArgument = None,
-    recipe: RecipeOption = None,
-    settings: SetOption = None,
-    data_file: DataOption = None,
-    seeds: SeedsOption = None,
-    variants: VariantsOption = None,
-    baseline: BaselineOption = None,
-    out: OutOption = None,
-    added: AddOption = None,
-    quick: QuickOption = False,
-    jobs: JobsOption = None,
-    keep_networks: KeepOption = False,
-    list_only: ListOption = False,
-    markdown: MarkdownOption = False,
-    device: DeviceOption = "auto",
-    as_json: JsonOption = False,
-    imports: ImportOption = None,
+    name: str | None = argument("STUDY", "components, rank, contexts, attention or project.", None),
+    recipe: str | None = option("--recipe RECIPE", f"Recipe to vary, by default {FULL} (a night)."),
+    settings: list[str] | None = SET,
+    data_file: Path | None = DATA,
+    seeds: str | None = option(
+        "--seeds N|LIST",
+        "Trainings per variant (5), or which seeds (0,1,2 or 3-7); by default 1 to 5.",
+    ),
+    variants: str | None = option("--variants A,B,...", "Only these variants of --list."),
+    baseline: str | None = option(
+        "--baseline NAME",
+        "Variant to compare the others with; by default the study's own, or else the first.",
+    ),
+    out: Path | None = option(
+        "--out DIR", "Folder to write, by default runs/study-<study>[-quick]."
+    ),
+    added: list[Path] | None = option(
+        "--add FILE",
+        "results.json of the same study from elsewhere: its trainings are not run again.",
+    ),
+    quick: bool = option(
+        "--quick", f"Minutes, not hours: {QUICK}, fewer variants and seeds.", False
+    ),
+    jobs: int | None = option(
+        "--jobs N", "Trainings side by side, by default one per core or GPU.", min=1
+    ),
+    keep_networks: bool = option(
+        "--keep-networks",
+        "Keep the networks of frozen recipes, which are deleted once they are scored.",
+        False,
+    ),
+    list_only: bool = option(
+        "--list", "List the studies, or the variants of one, and exit.", False
+    ),
+    markdown: bool = option("--markdown", "Print Markdown instead of a table.", False),
+    device: str = DEVICE,
+    as_json: bool = JSON,
+    imports: list[str] | None = IMPORT,
 ) -> None:
     """Train variants of a recipe with several seeds, and compare them.
 
@@ -135,10 +93,9 @@ def study(
         return
     from reconet.study import add_results, default_jobs, make_plan, prepare_study, run_study
 
-    resolved = resolve_recipe(recipe or (QUICK if quick else FULL), settings, data_file)
     plan = make_plan(
         name,
-        resolved,
+        resolve_recipe(recipe or (QUICK if quick else FULL), settings, data_file),
         seeds=_parse_seeds(seeds),
         variants=_parse_variants(variants),
         quick=quick,
@@ -175,13 +132,22 @@ def study(
 
 
 def _print_study(result: "StudyResult", markdown: bool, as_json: bool) -> None:
-    from reconet.cli.tables.study import study_tables
-    from reconet.study.page import render_markdown
+    """Print the tables, then the conditions that they were measured under."""
+    from reconet.study import page
+    from reconet.study.results import conditions
 
     if markdown:
-        print_line(render_markdown(result))
-    else:
-        print_result(result.as_dict(), study_tables(result), as_json)
+        print_line(page.render_markdown(result))
+        return
+    data = result.recipe.data
+    splits = f"{data.name}, trained on {data.train_split}, scored on {data.val_split}"
+    titles = (f"{result.study.question} {splits}", "What the attention does")
+    parts: list[RenderableType] = [
+        make_table(title, text.columns, text.rows, caption="\n".join(text.caption))
+        for title, text in zip(titles, page.study_tables(result), strict=False)
+    ]
+    parts += [f"{name}: {value}" for name, value in conditions(result)]
+    print_result(result.as_dict(), parts, as_json)
 
 
 def _parse_seeds(text: str | None) -> int | list[int] | None:
@@ -217,29 +183,38 @@ def _parse_variants(text: str | None) -> list[str] | None:
 
 
 def _list_variants(plan: "StudyPlan", as_json: bool) -> None:
-    from reconet.cli.tables.study import variants_table
-
-    values = [
-        {"name": v.name, "about": v.about, "set": v.settings_on(plan.recipe)} for v in plan.variants
-    ]
-    values_of_study = {"study": plan.study.name, "variants": values}
-    print_result(values_of_study, [variants_table(plan)], as_json)
+    """Print the variants, with settings quoted for a shell."""
+    values, rows = [], []
+    for variant in plan.variants:
+        settings = variant.settings_on(plan.recipe)
+        values.append({"name": variant.name, "about": variant.about, "set": settings})
+        quoted = " ".join(f"--set {shlex.quote(setting)}" for setting in settings)
+        rows.append([variant.name, variant.about, quoted])
+    columns = ("variant", "what it is", "settings")
+    caption = f"seeds {', '.join(map(str, plan.seeds))}; baseline {plan.baseline}"
+    table = make_table(plan.study.question, columns, rows, text=columns, caption=caption)
+    print_result({"study": plan.study.name, "variants": values}, [table], as_json)
 
 
 def _list_studies(wanted: bool, as_json: bool) -> None:
-    from reconet.cli.tables.study import studies_table
     from reconet.study import STUDIES
 
     if not wanted:
         raise RecipeError(f"name a study: {', '.join(STUDIES)}. See `reconet study --list`.")
-    values = [
-        {
-            "name": study.name,
-            "question": study.question,
-            "baseline": study.baseline,
-            "variants": [variant.name for variant in study.variants()],
-            "seeds": study.seeds,
-        }
-        for study in STUDIES.values()
-    ]
-    print_result({"studies": values}, [studies_table(STUDIES.values())], as_json)
+    values, rows = [], []
+    for study in STUDIES.values():
+        names = [variant.name for variant in study.variants()]
+        values.append(
+            {
+                "name": study.name,
+                "question": study.question,
+                "baseline": study.baseline,
+                "variants": names,
+                "seeds": study.seeds,
+            }
+        )
+        rows.append([study.name, study.question, ", ".join(names)])
+    columns = ("study", "question", "variants")
+    caption = "reconet study STUDY --list shows the settings of the variants"
+    table = make_table("Studies", columns, rows, text=columns, caption=caption)
+    print_result({"studies": values}, [table], as_json)

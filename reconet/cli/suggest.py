@@ -1,64 +1,48 @@
 """reconet suggest."""
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from reconet.cli.arguments import (
-    AnyNetworkArgument,
-    DataOption,
-    DeviceOption,
-    ImportOption,
-    JsonOption,
-    RootOption,
-    SetOption,
+    ANY_NETWORK,
+    DATA,
+    DEVICE,
+    IMPORT,
+    JSON,
+    ROOT,
+    SET,
+    argument,
     check_settings,
     data_settings,
+    option,
 )
-from reconet.cli.output import print_note, print_result, show_progress
+from reconet.cli.output import bold, make_table, print_note, print_result, show_progress
+from reconet.system.readable import counted
 
-ImagesArgument = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[IMAGE]...",
-        help="Images without labels: files, folders, 'globs' or @list.txt. Without any, the masks "
-        "of the training images are ranked.",
-    ),
-]
-SplitOption = Annotated[
-    str | None,
-    typer.Option(
-        "--split",
-        metavar="NAME",
-        help="Split to rank, or to compare new images with; by default that of the training.",
-    ),
-]
-OutOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        metavar="FILE",
-        help="Page to write, by default RUN/label-next.html or RUN/label-again.html.",
-    ),
-]
-MostOption = Annotated[
-    int, typer.Option("--most", metavar="N", min=1, max=500, help="Images to print and to show.")
-]
+TITLES = {"label-next": "label this next", "label-again": "label this again"}
 
 
 def suggest(
-    network: AnyNetworkArgument,
-    images: ImagesArgument = None,
-    split: SplitOption = None,
-    out: OutOption = None,
-    most: MostOption = 30,
-    root: RootOption = None,
-    changes: SetOption = None,
-    data_file: DataOption = None,
-    device: DeviceOption = "auto",
-    as_json: JsonOption = False,
-    imports: ImportOption = None,
+    network: str = ANY_NETWORK,
+    images: list[str] | None = argument(
+        "[IMAGE]...",
+        "Images without labels: files, folders, 'globs' or @list.txt. Without any, the masks of "
+        "the training images are ranked.",
+        None,
+    ),
+    split: str | None = option(
+        "--split NAME",
+        "Split to rank, or to compare new images with; by default that of the training.",
+    ),
+    out: Path | None = option(
+        "--out FILE", "Page to write, by default RUN/label-next.html or RUN/label-again.html."
+    ),
+    most: int = option("--most N", "Images to print and to show.", 30, min=1, max=500),
+    root: Path | None = ROOT,
+    changes: list[str] | None = SET,
+    data_file: Path | None = DATA,
+    device: str = DEVICE,
+    as_json: bool = JSON,
+    imports: list[str] | None = IMPORT,
 ) -> None:
     """Suggest images to label next, or masks to look at again.
 
@@ -75,7 +59,6 @@ def suggest(
     """
     settings = [*data_settings(data_file), *check_settings(changes)]
     from reconet import suggest as work
-    from reconet.cli.tables.suggest import suggestion_tables
     from reconet.recipes import apply_overrides
 
     with show_progress("suggest", "opening the network ...") as progress:
@@ -90,7 +73,17 @@ def suggest(
             out=out,
             progress=progress,
         )
-    if result is not None:  # of many processes, one has the result
-        print_result(result.as_dict(), suggestion_tables(result, most), as_json)
-        for note in result.notes:
-            print_note(note)
+    if result is None:  # of many processes, one has the result
+        return
+    rows = [[one.name, *work.describe_figures(one).values()] for one in result.images[:most]]
+    columns = ["image", *work.describe_columns(result.images[0])]
+    more = len(result.images) - most
+    parts = [
+        make_table(f"{TITLES[result.kind]}: {result.of}", columns, rows),
+        *([f"and {counted(more, 'image')} more: --json lists all"] if more > 0 else []),
+        f"protocol: {result.protocol}",
+        bold(f"page: {result.page}"),
+    ]
+    print_result(result.as_dict(), parts, as_json)
+    for note in result.notes:
+        print_note(note)

@@ -2,43 +2,21 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from reconet.cli.arguments import ImportOption, JsonOption
-from reconet.cli.output import print_note, print_result
+from reconet.cli.arguments import IMPORT, JSON, REQUIRED, argument, option
+from reconet.cli.output import make_table, print_note, print_result
 from reconet.errors import RecipeError
 
-WordsArgument = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="WORD",
-        help="List only networks with all of these words in their name, method, backbone, dataset "
-        "or source.",
-        show_default=False,
-    ),
-]
-FileArgument = Annotated[
-    Path, typer.Argument(metavar="FILE", help="A .pth file of the other toolkit.")
-]
-SourceOption = Annotated[
-    str, typer.Option("--from", metavar="mmseg|torchvision", help="The toolkit that wrote it.")
-]
-OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder to write.")]
-DatasetOption = Annotated[
-    str | None,
-    typer.Option(
-        "--dataset", metavar="NAME", help="A name of `reconet data list` whose classes it has."
-    ),
-]
-ClassesOption = Annotated[
-    str | None,
-    typer.Option("--classes", metavar="A,B,...", help="Names of its classes, in their order."),
-]
 
-
-def zoo(words: WordsArgument = None, as_json: JsonOption = False) -> None:
+def zoo(
+    words: list[str] | None = argument(
+        "WORD",
+        "List only networks with all of these words in their name, method, backbone, dataset or "
+        "source.",
+        None,
+    ),
+    as_json: bool = JSON,
+) -> None:
     """List the networks that can be used by name.
 
     Those of this package come first. A public one is fetched when it is first used, converted,
@@ -50,7 +28,6 @@ def zoo(words: WordsArgument = None, as_json: JsonOption = False) -> None:
       reconet zoo pspnet ade20k
       reconet zoo torchvision --json
     """
-    from reconet.cli.tables.table import make_table
     from reconet.inference import describe_shipped
     from reconet.zoo import ListedNetwork, cached_path, search_public
 
@@ -58,44 +35,42 @@ def zoo(words: WordsArgument = None, as_json: JsonOption = False) -> None:
     found: list[ListedNetwork] = [*own, *public]
     if not found:
         raise RecipeError(f"no network has {' and '.join(words or [])}. Try `reconet zoo`.")
-    cached = {one.name for one in public if cached_path(one).is_file()}
-    here = cached | {one.name for one in own}
-    rows = [asdict(one) | {"cached": one.name in here} for one in found]
-    columns = ["name", "method", "backbone", "dataset", "mIoU %", "size", "licence", "here"]
+    here = {one.name for one in own} | {o.name for o in public if cached_path(o).is_file()}
+    values = [asdict(one) | {"cached": one.name in here} for one in found]
+    rows = [
+        [
+            one.name,
+            one.context,
+            one.backbone,
+            one.dataset,
+            f"{100 * one.miou:.2f}",
+            f"{one.megabytes} MB",
+            one.licence,
+            "yes" if one.name in here else "",
+        ]
+        for one in found
+    ]
     table = make_table(
         "Networks by name",
-        columns,
-        [
-            [
-                one.name,
-                one.context,
-                one.backbone,
-                one.dataset,
-                f"{100 * one.miou:.2f}",
-                f"{one.megabytes} MB",
-                one.licence,
-                "yes" if one.name in here else "",
-            ]
-            for one in found
-        ],
+        ["name", "method", "backbone", "dataset", "mIoU %", "size", "licence", "here"],
+        rows,
+        text=("method", "backbone", "dataset", "licence"),
+        caption=f"{len(found)} networks. mIoU is as its makers state it, at one scale, and not "
+        "comparable between datasets. Sizes are about. Licences are those of the weights.",
     )
-    for column in ("method", "backbone", "dataset", "licence"):
-        table.columns[columns.index(column)].justify = "left"
-    table.caption = (
-        f"{len(found)} networks. mIoU is as its makers state it, at one scale, and not comparable "
-        "between datasets. Sizes are about. Licences are those of the weights."
-    )
-    print_result({"networks": rows}, [table], as_json)
+    print_result({"networks": values}, [table], as_json)
 
 
 def convert(
-    file: FileArgument,
-    source: SourceOption,
-    out: OutOption,
-    dataset: DatasetOption = None,
-    classes: ClassesOption = None,
-    as_json: JsonOption = False,
-    imports: ImportOption = None,
+    file: Path = argument("FILE", "A .pth file of the other toolkit."),
+    source: str = option("--from mmseg|torchvision", "The toolkit that wrote it.", REQUIRED),
+    out: Path = option("--out DIR", "Folder to write.", REQUIRED),
+    dataset: str | None = option(
+        "--dataset NAME", "A name of `reconet data list` whose classes it has."
+    ),
+    classes: str | None = option("--classes A,B,...", "Names of its classes, in their order."),
+    as_json: bool = JSON,
+    imports: list[str] | None = IMPORT,
 ) -> None:
     """Convert a network of another toolkit to one of ours.
 
@@ -134,8 +109,5 @@ def convert(
         "notes": list(conversion.notes),
     }
     options = ", ".join(f"{key}={value}" for key, value in model.options.items())
-    text = (
-        f"{model.context} on {model.backbone}, {len(info.classes)} classes"
-        f"{f' ({options})' if options else ''}"
-    )
-    print_result(values, [text, str(path)], as_json)
+    text = f"{model.context} on {model.backbone}, {len(info.classes)} classes"
+    print_result(values, [f"{text} ({options})" if options else text, str(path)], as_json)

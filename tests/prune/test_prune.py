@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from reconet.cli import main
-from reconet.cli.tables.prune import format_ratio
 from reconet.models.trained import load_trained
 from reconet.system.run_files import BEST
 from tests.factories import paper_core, tiny_network, tiny_recipe, write_run
@@ -15,20 +14,6 @@ from tests.factories import paper_core, tiny_network, tiny_recipe, write_run
 
 def write_tiny_run(directory: Path, *settings: str) -> Path:
     return write_run(directory, tiny_network(tiny_recipe(*settings)))
-
-
-@pytest.mark.parametrize(
-    ("median", "extent", "text"),
-    [
-        (1.0, (1.0, 1.0), "1"),
-        (0.94, (0.91, 0.98), "0.94 (0.91-0.98)"),
-        (0.94, (0.91, 1.2), "~0.94 (0.91-1.20)"),
-    ],
-)
-def test_a_time_that_may_be_noise_is_marked(
-    median: float, extent: tuple[float, float], text: str
-) -> None:
-    assert format_ratio(median, extent) == text
 
 
 def test_all_folders_are_looked_at_before_anything_is_computed(

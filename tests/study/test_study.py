@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 
 from reconet.cli import main
-from reconet.cli.tables.study import variants_table
 from reconet.engine import read_log
-from reconet.study import STUDIES, StudyResult, make_plan, open_study, write_results
+from reconet.study import STUDIES, StudyResult, open_study, write_results
 from reconet.study.trial import RESULT
-from tests.study.tiny_study import COMPONENTS, command, study_recipe
+from tests.study.tiny_study import COMPONENTS, command
 
 
 def start(out: Path, *more: str) -> subprocess.Popen[str]:
@@ -152,12 +151,15 @@ def test_other_seeds_are_explained(text: str, capsys: pytest.CaptureFixture[str]
     assert "a list (0,1,2) or a range (3-7)" in capsys.readouterr().err
 
 
-def test_listed_settings_can_be_pasted_into_a_shell() -> None:
-    plan = make_plan("components", study_recipe(), seeds=1, variants=["ms_flip"], quick=False)
-    cell = list(variants_table(plan).columns[2].cells)[-1]
-    settings = plan.variants[-1].settings
-    assert [x for s in settings for x in ("--set", s)] == shlex.split(str(cell))
+def test_listed_settings_can_be_pasted_into_a_shell(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["study", "components", "--list", "--variants=ms_flip", "--recipe=scenes/tiny"]
+    assert main([*words, "--json"]) == 0
+    settings = json.loads(capsys.readouterr().out)["variants"][-1]["set"]
     assert any("[" in setting for setting in settings)  # a shell would expand brackets
+    assert main(words) == 0
+    line = next(x for x in capsys.readouterr().out.splitlines() if x.startswith("ms_flip"))
+    pasted = shlex.split(line[line.index("--set") :])
+    assert [x for s in settings for x in ("--set", s)] == pasted
 
 
 def test_an_unknown_study_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
