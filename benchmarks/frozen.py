@@ -31,8 +31,7 @@ from reconet.recipes import find_recipe
 from reconet.recipes.overrides import apply_overrides
 from reconet.recipes.schema import Recipe
 from reconet.system.distributed import Processes, pick_device
-from reconet.system.hardware import make_bf16_safe
-from reconet.system.precision import Precision
+from reconet.system.hardware import Precision, make_bf16_safe
 from reconet.system.timing import ratios, time_in_turns
 
 FULL, CACHED, BUILD = "whole network", "head on cached features", "an entry of the cache"

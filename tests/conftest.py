@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import tempfile
 
 # No test reads or fills the user's cache, nor do the processes that it starts.
@@ -13,6 +14,11 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 import pytest
 import torch
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C work. Under nohup it is ignored, also by every process that a test starts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from reconet.models.features import Features
 from reconet.models.fold import fold_batchnorm
 from reconet.models.segmenter import Segmenter
 from reconet.system.distributed import Processes
-from reconet.system.precision import Precision, autocast, cast_layers
+from reconet.system.hardware import Precision, autocast, cast_layers
 from reconet.system.progress import SILENT, Progress
 from reconet.system.readable import readable_seconds
 

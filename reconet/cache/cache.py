@@ -23,7 +23,7 @@ from reconet.errors import DataError, OutputError
 from reconet.models.segmenter import Segmenter
 from reconet.system.distributed import Processes
 from reconet.system.files import readable_bytes, write_text
-from reconet.system.precision import Precision
+from reconet.system.hardware import Precision
 from reconet.system.progress import SILENT, Progress
 from reconet.system.readable import counted
 from reconet.system.reading import read_file

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from reconet.cache.store import Store
 from reconet.errors import OutputError
-from reconet.system.files import open_own
-from reconet.system.locks import lock_file
+from reconet.system.files import lock_file, open_own
 from reconet.system.progress import SILENT, Progress
 from reconet.system.user_cache import USE
 

@@ -33,7 +33,7 @@ from reconet.inference.protocol import Protocol
 from reconet.models.segmenter import Segmenter
 from reconet.recipes.schema import Model, Recipe
 from reconet.system.distributed import Processes
-from reconet.system.precision import Precision
+from reconet.system.hardware import Precision
 from reconet.system.progress import Progress
 
 

@@ -44,8 +44,8 @@ from reconet.inference.protocol import Protocol
 from reconet.models.network_info import NetworkInfo
 from reconet.models.trained import TrainedNetwork
 from reconet.recipes.schema import Recipe
-from reconet.system.allocator import keep_freed_memory
 from reconet.system.distributed import Processes, join_processes
+from reconet.system.hardware import keep_freed_memory
 from reconet.system.own_code import imported_names
 from reconet.system.progress import SILENT, Progress
 from reconet.system.run_files import BEST, LAST

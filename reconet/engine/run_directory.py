@@ -29,9 +29,14 @@ from reconet.evaluation.benchmarks import without_nan
 from reconet.recipes.schema import Recipe, list_settings
 from reconet.recipes.storage import read_recipe, write_recipe
 from reconet.system.distributed import Processes
-from reconet.system.files import append_text, open_own, remove_temporary_files, write_text
+from reconet.system.files import (
+    append_text,
+    lock_file,
+    open_own,
+    remove_temporary_files,
+    write_text,
+)
 from reconet.system.hardware import environment
-from reconet.system.locks import lock_file
 from reconet.system.reading import read_file
 from reconet.system.run_files import (
     BEST,

@@ -22,7 +22,7 @@ from reconet.models.losses import segmentation_loss, step_counts
 from reconet.models.segmenter import Segmenter
 from reconet.recipes.schema import Recipe
 from reconet.system.distributed import Processes
-from reconet.system.precision import autocast
+from reconet.system.hardware import autocast
 
 AnyBatch = Batch | FeatureBatch
 DIVERGED = "It was not saved. Try a lower optim.lr, or optim.clip=1."

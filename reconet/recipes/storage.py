@@ -9,7 +9,7 @@ from reconet.errors import RecipeError
 from reconet.recipes.schema import Recipe, validation_message
 from reconet.recipes.values import HUB_PREFIX
 from reconet.system.files import write_text
-from reconet.system.paths import short_paths
+from reconet.system.readable import short_paths
 from reconet.system.reading import SETTINGS_BYTES, read_text
 
 FORMAT = 1

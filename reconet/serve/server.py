@@ -13,7 +13,7 @@ from reconet.inference import Predictor, find_network
 from reconet.inference.network import is_export
 from reconet.models.trained import load_trained
 from reconet.serve.limits import LOOPBACK, Limits
-from reconet.system.allocator import keep_freed_memory
+from reconet.system.hardware import keep_freed_memory
 from reconet.system.progress import SILENT, Progress
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from reconet.study.plots import draw_figures, encode_png
 from reconet.study.results import Estimate, StudyResult, conditions
 from reconet.study.trial import LIVENESS, PARTS
 from reconet.system.files import write_text
-from reconet.system.paths import short_paths_in_text
+from reconet.system.readable import short_paths_in_text
 from reconet.system.run_files import REPORT
 
 FIGURE_TITLES = {

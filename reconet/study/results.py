@@ -26,8 +26,7 @@ import numpy as np
 from reconet.recipes.schema import Recipe
 from reconet.study.trial import Trial, TrialResult, read_result
 from reconet.study.variants import Study, choose_baseline
-from reconet.system.paths import short_path, short_paths
-from reconet.system.readable import counted
+from reconet.system.readable import counted, short_path, short_paths
 
 CONFIDENCE = 0.95
 UNLIKE = 0.05  # less probable differences of spreads are not by chance

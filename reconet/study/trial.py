@@ -26,7 +26,7 @@ from reconet.recipes.schema import Recipe, list_settings
 from reconet.recipes.storage import validate_recipe, without_paths
 from reconet.study.variants import STUDIES, Study, Variant
 from reconet.system.files import write_text
-from reconet.system.precision import Precision
+from reconet.system.hardware import Precision
 from reconet.system.reading import SETTINGS_BYTES, read_file
 from reconet.system.run_files import BEST, LAST
 

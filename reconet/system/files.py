@@ -1,4 +1,4 @@
-"""Write files so that nobody ever reads half of one."""
+"""Write files so that nobody ever reads half of one, and lock them against other processes."""
 
 import errno
 import glob
@@ -10,10 +10,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from reconet.errors import OutputError
 from reconet.system.reading import SAFELY
+
+try:
+    import fcntl
+except ImportError:  # Windows has none
+    fcntl = None  # type: ignore[assignment]
 
 
 def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:
@@ -83,6 +88,18 @@ def open_own(path: Path, flags: int) -> int:
         os.close(handle)
         raise OSError(errno.EINVAL, "it is no ordinary file", str(path))
     return handle
+
+
+def lock_file(file: int | IO[bytes], *, shared: bool = False, wait: bool = True) -> None:
+    """Lock an open file, alone or `shared`, until it is closed or this process ends.
+
+    Raise BlockingIOError if another process has it and `wait` is False, and OSError if the system
+    or the file system has no locks.
+    """
+    if fcntl is None:
+        raise OSError(errno.ENOLCK, "this system has no locks")
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    fcntl.flock(file, kind if wait else kind | fcntl.LOCK_NB)
 
 
 def append_text(path: Path, text: str) -> None:

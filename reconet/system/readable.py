@@ -1,6 +1,8 @@
-"""Write counts and names for people."""
+"""Write counts, names and paths for people."""
 
 import re
+from pathlib import PureWindowsPath
+from typing import Any
 
 # What a terminal or a browser obeys instead of showing it: control characters, marks that turn the
 # direction of text, and bytes of a file name that are no text.
@@ -38,3 +40,27 @@ def readable_seconds(seconds: float) -> str:
     if seconds < 119.5:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 119.5 * 60 else f"{seconds / 3600:.1f} h"
+
+
+def short_paths(value: Any) -> Any:
+    """Shorten every path inside `value`, which is anything that JSON can hold."""
+    if isinstance(value, dict):
+        return {key: short_paths(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [short_paths(one) for one in value]
+    return short_path(value) if isinstance(value, str) else value
+
+
+def short_path(text: str) -> str:
+    """Keep only the last name of a path that is absolute or leads out of the working directory.
+
+    So a file which is shared does not tell how somebody's disk is arranged.
+    """
+    path = PureWindowsPath(text)  # knows both kinds of slash
+    elsewhere = path.root or path.drive or text.startswith("~") or ".." in path.parts
+    return path.name if elsewhere and path.name.strip(".") else text
+
+
+def short_paths_in_text(text: str) -> str:
+    """Shorten the paths in a sentence."""
+    return " ".join(short_path(word) for word in text.split(" "))

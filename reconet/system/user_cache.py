@@ -4,8 +4,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from reconet.system.files import open_own
-from reconet.system.locks import lock_file
+from reconet.system.files import lock_file, open_own
 
 ROOT_VARIABLE = "RECONET_CACHE"
 USE = ".use"  # in a folder of the cache: locked while somebody uses it

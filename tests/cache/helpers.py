@@ -9,7 +9,7 @@ from reconet.data import open_dataset
 from reconet.data.dataset import Dataset
 from reconet.data.transforms import Augmentation
 from reconet.system.distributed import Processes
-from reconet.system.precision import Precision
+from reconet.system.hardware import Precision
 from tests.factories import ProgressRecorder, tiny_model
 
 CLASSES = {"classes": ["one", "two"]}

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from reconet.models.context import CONTEXTS
 from reconet.models.losses import segmentation_loss
 from reconet.recipes.schema import Loss
-from reconet.system.precision import DTYPES, Precision
+from reconet.system.hardware import DTYPES, Precision
 from tests.factories import tiny_model
 
 pytestmark = pytest.mark.skipif(

@@ -30,8 +30,7 @@ from reconet.data.sets.folder import FOLDER, name_of
 from reconet.data.sets.folder_masks import FolderOptions, mask_reader, palette_of
 from reconet.data.sets.folder_val import images_of
 from reconet.errors import DataError, OutputError
-from reconet.system.files import open_own, write_text
-from reconet.system.locks import lock_file
+from reconet.system.files import lock_file, open_own, write_text
 from reconet.system.progress import SILENT, Progress
 from reconet.system.user_cache import LABELS, cache_root
 from reconet.types import Label
