@@ -27,9 +27,7 @@ from reconet.data.order import BatchOrder
 from reconet.engine.inputs import feature_parts, training_views
 from reconet.engine.setup import augmentation, make_state
 from reconet.engine.train import State, Step, train
-from reconet.recipes import find_recipe
-from reconet.recipes.overrides import apply_overrides
-from reconet.recipes.schema import Recipe
+from reconet.recipes import Recipe, apply_overrides, find_recipe
 from reconet.system.distributed import Processes, pick_device
 from reconet.system.hardware import Precision, make_bf16_safe
 from reconet.system.timing import ratios, time_in_turns

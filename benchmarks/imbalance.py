@@ -16,8 +16,7 @@ from reconet.cli.output import show_progress
 from reconet.data.scenes.generate import CLASSES, scene
 from reconet.engine import read_log, run_training
 from reconet.engine.balance import balanced_weights
-from reconet.recipes import apply_overrides, find_recipe
-from reconet.recipes.schema import Recipe
+from reconet.recipes import Recipe, apply_overrides, find_recipe
 from reconet.study import difference, estimate
 from reconet.types import IGNORE, Label
 

@@ -18,10 +18,7 @@ from reconet.models.context.reconet import TensorReconstruction
 from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import Segmenter, build_model, create_model
 from reconet.models.trained import TrainedNetwork, save_trained
-from reconet.recipes import find_recipe
-from reconet.recipes.overrides import apply_overrides
-from reconet.recipes.schema import Recipe
-from reconet.recipes.storage import write_recipe
+from reconet.recipes import Recipe, apply_overrides, find_recipe, write_recipe
 from reconet.system.run_files import BEST, LOG, RECIPE
 from reconet.types import Image, Palette
 

@@ -17,7 +17,7 @@ from reconet.engine.checkpoint import load_last, run_weights
 from reconet.engine.run import run_training
 from reconet.engine.setup import make_state
 from reconet.models.trained import load_trained
-from reconet.recipes.storage import read_recipe
+from reconet.recipes import read_recipe
 from reconet.system.distributed import Processes
 
 FILES = Path(__file__).parent / "files"

@@ -15,8 +15,7 @@ from typer.main import get_command
 
 from reconet.cli.main import GROUPS, build_app, main
 from reconet.models.context import CONTEXTS
-from reconet.recipes import find_recipe
-from reconet.recipes.overrides import apply_overrides
+from reconet.recipes import apply_overrides, find_recipe
 from tools.make_contexts import PAGE, needs, page
 from tools.make_datasets import PAGE as DATASETS_PAGE
 from tools.make_datasets import page as datasets_page

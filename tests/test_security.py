@@ -24,9 +24,7 @@ from reconet.data.sets.coco import plan_coco
 from reconet.engine.checkpoint import run_weights
 from reconet.errors import CheckpointError, DataError
 from reconet.models.trained import load_trained
-from reconet.recipes import find_recipe
-from reconet.recipes.overrides import override
-from reconet.recipes.storage import dump_recipe
+from reconet.recipes import dump_recipe, find_recipe, override
 from tests.launch import ENVIRONMENT
 
 PACKAGE = Path(__file__).parent.parent / "reconet"

@@ -27,8 +27,7 @@ from reconet.export.model_card import default_title, model_card
 from reconet.inference.by_name import PRETRAINED
 from reconet.inference.predictor import Predictor
 from reconet.models import load_trained, save_compact
-from reconet.recipes import Recipe, apply_overrides
-from reconet.recipes.storage import read_recipe, without_paths
+from reconet.recipes import Recipe, apply_overrides, read_recipe, without_paths
 from reconet.study.variants import MULTI_SCALE
 from reconet.system.files import readable_bytes, write_atomic, write_text
 from reconet.system.progress import Progress

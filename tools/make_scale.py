@@ -14,8 +14,7 @@ import torch
 from reconet.cost import model_cost
 from reconet.data import DATASETS
 from reconet.models.segmenter import build_model
-from reconet.recipes import RECIPES
-from reconet.recipes.schema import Recipe
+from reconet.recipes import RECIPES, Recipe
 
 PAGE = Path(__file__).parent.parent / "docs" / "scale.md"
 # Dense peaks from the vendor's data sheets, in operations per second.
@@ -40,8 +39,8 @@ def paper_table() -> str:
         "| recipe | MACs of a crop | images | batch | 1 A100 | cost | 8 | cost | 64 | cost |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for name, make in RECIPES.items():
-        recipe = make()
+    for name, one in RECIPES.items():
+        recipe = one.make()
         dataset = DATASETS[recipe.data.name]
         if recipe.model.frozen or not (dataset.needs_root and dataset.info.classes):
             continue  # heads alone, generated images, or your own
@@ -56,7 +55,7 @@ def paper_table() -> str:
 
 def peak_table() -> str:
     """Return the hours of the main recipe on other GPUs."""
-    recipe = RECIPES["voc12/reconet_r101"]()
+    recipe = RECIPES["voc12/reconet_r101"].make()
     macs, seen = training_macs(recipe), images_seen(recipe)
     lines = ["| GPU | peak | 1 | 8 |", "|---|---|---|---|"]
     for name, peak in PEAKS.items():

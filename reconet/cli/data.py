@@ -211,7 +211,7 @@ def check(
     if augmented is None and recipe is not None:
         raise RecipeError("--recipe says whose crops --augmented FILE shows; name that too.")
     data = _resolve_data(dataset, root, settings)
-    first = next((name for name, make in RECIPES.items() if make().data.name == data.name), None)
+    first = next((name for name, one in RECIPES.items() if one.make().data.name == data.name), None)
     recipe = recipe or first
     trained_on = _resolve_data(dataset, root, settings, recipe) if augmented else data
     with show_progress("check") as progress:
@@ -243,7 +243,7 @@ def _resolve_data(
     from reconet.data import DATASETS
     from reconet.data.dataset_file import dataset_settings, is_dataset_file
     from reconet.recipes import apply_overrides, find_recipe
-    from reconet.recipes.folder import NEW_OPTIONS
+    from reconet.recipes.public import NEW_OPTIONS
     from reconet.recipes.schema import Data, Recipe, Train
 
     described = dataset_settings(Path(name)) if is_dataset_file(name) else []

@@ -21,7 +21,7 @@ def recipes(as_json: bool = JSON) -> None:
     """
     from reconet.recipes import RECIPES
 
-    lines = {name: make.__doc__ or "" for name, make in sorted(RECIPES.items())}
+    lines = {name: one.about for name, one in sorted(RECIPES.items())}
     if as_json:
         print_json(lines)
         return

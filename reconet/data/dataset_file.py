@@ -19,7 +19,7 @@ from reconet.data.options import example, read_options
 from reconet.data.sets.folder import FOLDER
 from reconet.data.sets.folder_masks import FolderOptions
 from reconet.errors import DataError, RecipeError, unknown
-from reconet.recipes.folder import NEW_OPTIONS
+from reconet.recipes.public import NEW_OPTIONS
 from reconet.recipes.schema import validation_message
 from reconet.system.reading import SETTINGS_BYTES, read_text
 

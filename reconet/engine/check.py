@@ -7,8 +7,8 @@ from reconet.data.options import check_known, read_options
 from reconet.engine.setup import check_loss, check_views
 from reconet.errors import DataError, RecipeError, pick, unknown
 from reconet.models.segmenter import check_model
+from reconet.recipes import validate_recipe
 from reconet.recipes.schema import Recipe
-from reconet.recipes.storage import validate_recipe
 
 
 def check_recipe(recipe: Recipe) -> None:

@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 from reconet.engine.checkpoint import offer_best, saved_step
 from reconet.errors import OutputError, TrainingError
 from reconet.evaluation.benchmarks import without_nan
+from reconet.recipes import read_recipe, write_recipe
 from reconet.recipes.schema import Recipe, list_settings
-from reconet.recipes.storage import read_recipe, write_recipe
 from reconet.system.distributed import Processes
 from reconet.system.files import (
     append_text,

@@ -14,7 +14,7 @@ from reconet.evaluation.benchmarks import score_labels
 from reconet.inference.protocol import Protocol
 from reconet.models.segmenter import build_model
 from reconet.models.trained import TrainedNetwork
-from reconet.recipes.storage import dump_recipe
+from reconet.recipes import dump_recipe
 from reconet.system.files import readable_bytes
 from reconet.system.run_files import SHEET
 

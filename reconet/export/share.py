@@ -11,7 +11,7 @@ from reconet.errors import OutputError, RecipeError, first_line
 from reconet.export.model_card import LIBRARY, default_title, model_card
 from reconet.inference import find_network
 from reconet.models.trained import find_weights, load_trained, save_compact, save_trained
-from reconet.recipes.storage import dump_recipe, without_paths
+from reconet.recipes import dump_recipe, without_paths
 from reconet.system.files import check_output_folder, write_bytes, write_text
 from reconet.system.progress import SILENT, Progress
 from reconet.system.reading import SETTINGS_BYTES, read_file

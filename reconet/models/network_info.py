@@ -12,8 +12,8 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import BaseModel, Field, Json, ValidationError, model_validator
 
 from reconet.errors import CheckpointError, RecipeError
+from reconet.recipes import dump_recipe, validate_recipe
 from reconet.recipes.schema import Recipe
-from reconet.recipes.storage import dump_recipe, validate_recipe
 from reconet.system.readable import counted
 from reconet.system.reading import SETTINGS_BYTES
 from reconet.types import MAX_CLASSES, Palette

@@ -20,7 +20,7 @@ from reconet.models.decompose import low_rank_core
 from reconet.models.trained import TrainedNetwork, find_weights, load_trained, save_trained
 from reconet.prune.measure import NetworkMeasurement, measure
 from reconet.prune.ranks import best_ranks, keep_ranks, rank_importance
-from reconet.recipes.storage import read_recipe, write_recipe
+from reconet.recipes import read_recipe, write_recipe
 from reconet.system.distributed import Processes, pick_device
 from reconet.system.files import check_output_folder
 from reconet.system.progress import SILENT, Progress

@@ -9,8 +9,8 @@ from math import ceil
 from typing import NamedTuple
 
 from reconet.errors import DataError
-from reconet.recipes import folder
 from reconet.recipes.overrides import apply_overrides
+from reconet.recipes.registry import RECIPES
 from reconet.recipes.schema import Recipe
 
 FEW_IMAGES = 50  # below them a whole network learns the images by heart
@@ -71,7 +71,6 @@ class Way(NamedTuple):
 FROZEN = Way("folder/frozen", 304, 480, 16, 0.01, (300, 4000), 0)
 WHOLE = Way("folder/reconet", 1040, 512, 8, 0.005, (1000, 20_000), 4700)
 FRESH = Way("folder/reconet", 256, 256, 16, 0.06, (600, 6000), 780)
-BASES = {"folder/frozen": folder.frozen, "folder/reconet": folder.reconet}
 SMALL_NETWORK = (
     ("model.weights", "null", "there are no weights to start from"),
     ("model.backbone", "resnet18", "a small network: it learns from your images alone"),
@@ -95,7 +94,9 @@ def choose(facts: Facts) -> Choice:
         *_length(facts, way, batch),
         *_machine(facts),
     ]
-    recipe = apply_overrides(BASES[way.base](), [f"{one.setting}={one.value}" for one in settings])
+    recipe = apply_overrides(
+        RECIPES[way.base].make(), [f"{one.setting}={one.value}" for one in settings]
+    )
     return Choice(recipe, way.base, why, tuple(settings))
 
 

@@ -1,65 +1,32 @@
-"""List all recipes by name, `<dataset>/<function>`, and find one.
+"""Find a recipe by its name, `<dataset>/<training>`, and read and write recipes as JSON files.
 
-To add a recipe, write a function that returns it and add one line to RECIPES. The first line of
-its docstring is what `reconet recipes` shows.
+To add a recipe, add a line to the table of paper.py, public.py or scenes.py.
 """
 
-from collections.abc import Callable
+import json
+import re
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from reconet.errors import RecipeError, pick
-from reconet.recipes import (
-    ade20k,
-    camvid,
-    cityscapes,
-    coco,
-    cocostuff,
-    folder,
-    pcontext,
-    scenes,
-    siftflow,
-    voc12,
-)
-from reconet.recipes.schema import Recipe
-from reconet.recipes.storage import read_recipe
+from reconet.recipes.paper import PAPER, NamedRecipe
+from reconet.recipes.public import PUBLIC
+from reconet.recipes.scenes import SCENES
+from reconet.recipes.schema import Recipe, validation_message
+from reconet.recipes.values import HUB_PREFIX
+from reconet.system.files import write_text
+from reconet.system.readable import short_paths
+from reconet.system.reading import SETTINGS_BYTES, read_text
 from reconet.system.run_files import RECIPE
 
-RECIPES: dict[str, Callable[[], Recipe]] = {
-    "ade20k/convnext_t": ade20k.convnext_t,
-    "ade20k/frozen_dinov2_s": ade20k.frozen_dinov2_s,
-    "ade20k/frozen_r50": ade20k.frozen_r50,
-    "ade20k/reconet_r50": ade20k.reconet_r50,
-    "ade20k/reconet_r101": ade20k.reconet_r101,
-    "camvid/frozen_dinov2_s": camvid.frozen_dinov2_s,
-    "camvid/frozen_r50": camvid.frozen_r50,
-    "cityscapes/reconet_r50": cityscapes.reconet_r50,
-    "cityscapes/reconet_r101": cityscapes.reconet_r101,
-    "cityscapes/reconet_r101_test": cityscapes.reconet_r101_test,
-    "coco/reconet_r101": coco.reconet_r101,
-    "coco/reconet_r152": coco.reconet_r152,
-    "cocostuff/reconet_r101": cocostuff.reconet_r101,
-    "folder/convnext_t": folder.convnext_t,
-    "folder/frozen": folder.frozen,
-    "folder/frozen_dinov2_s": folder.frozen_dinov2_s,
-    "folder/reconet": folder.reconet,
-    "pcontext/reconet_r101": pcontext.reconet_r101,
-    "scenes/fcn": scenes.fcn,
-    "scenes/reconet": scenes.reconet,
-    "scenes/study": scenes.study,
-    "scenes/study_quick": scenes.study_quick,
-    "scenes/tiny": scenes.tiny,
-    "siftflow/reconet_r101": siftflow.reconet_r101,
-    "voc12/convnext_t": voc12.convnext_t,
-    "voc12/frozen_dinov2_s": voc12.frozen_dinov2_s,
-    "voc12/frozen_r50": voc12.frozen_r50,
-    "voc12/reconet_r50": voc12.reconet_r50,
-    "voc12/reconet_r101": voc12.reconet_r101,
-    "voc12/reconet_r101_finetune": voc12.reconet_r101_finetune,
-    "voc12/reconet_r101_trainval": voc12.reconet_r101_trainval,
-    "voc12/reconet_r152": voc12.reconet_r152,
-    "voc12/reconet_r152_trainval": voc12.reconet_r152_trainval,
-    "voc12/small_r50": voc12.small_r50,
-}
+
+def _in_order(item: tuple[str, NamedRecipe]) -> str:
+    return re.sub(r"\d+", lambda number: number[0].zfill(3), item[0])  # r50 before r101
+
+
+RECIPES = dict(sorted((PAPER | PUBLIC | SCENES).items(), key=_in_order))
+FORMAT = 1  # of the files
 
 
 def find_recipe(name: str) -> Recipe:
@@ -71,4 +38,45 @@ def find_recipe(name: str) -> Recipe:
         if not path.is_file():
             raise RecipeError(f"there is no recipe file {name}.")
         return read_recipe(path)
-    return pick(RECIPES, name, "recipe")()
+    return pick(RECIPES, name, "recipe").make()
+
+
+def read_recipe(path: Path) -> Recipe:
+    """Read a recipe from a JSON file."""
+    try:
+        values = json.loads(read_text(path, limit=SETTINGS_BYTES))
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise RecipeError(f"the recipe {path} is not JSON ({where}: {error.msg}).") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise RecipeError(f"cannot read the recipe {path}: {error}.") from error
+    if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
+        raise RecipeError(f"{path} is not a recipe of format {FORMAT}; `reconet show` writes them.")
+    return validate_recipe(values, str(path))
+
+
+def write_recipe(recipe: Recipe, path: Path) -> None:
+    """Write a recipe to a JSON file."""
+    write_text(path, dump_recipe(recipe) + "\n")
+
+
+def dump_recipe(recipe: Recipe) -> str:
+    """Return a recipe as JSON, with its format number."""
+    return json.dumps({"format": FORMAT, **recipe.model_dump(mode="json")}, indent=2)
+
+
+def validate_recipe(values: object, source: str = "recipe") -> Recipe:
+    """Make a recipe of plain values, or raise an error of one line that names the wrong ones."""
+    try:
+        return Recipe.model_validate(values)
+    except ValidationError as error:
+        raise RecipeError(f"{source}: {validation_message(error)}") from error
+
+
+def without_paths(recipe: Recipe) -> Recipe:
+    """Return a recipe that does not tell where its owner keeps files, so that it can be shared."""
+    values = short_paths(recipe.model_dump(mode="json"))
+    values["data"]["root"] = values["train"]["init_from"] = None
+    if recipe.model.backbone.startswith(HUB_PREFIX):
+        values["model"]["backbone"] = HUB_PREFIX + recipe.model.backbone_title
+    return Recipe.model_validate(values)

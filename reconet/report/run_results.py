@@ -15,8 +15,8 @@ from reconet.errors import ReconetError, TrainingError
 from reconet.evaluation import Evaluation, KeptImage, best_evaluation, best_images
 from reconet.evaluation.benchmarks import score_labels
 from reconet.models.trained import find_weights, read_info
+from reconet.recipes import read_recipe
 from reconet.recipes.schema import Recipe, list_settings
-from reconet.recipes.storage import read_recipe
 from reconet.report.html import Point, percent
 from reconet.system.distributed import Processes
 from reconet.system.progress import SILENT, Progress

@@ -5,8 +5,8 @@ from reconet.errors import ReconetError
 from reconet.inference.predictor import Predictor
 from reconet.inference.protocol import Protocol
 from reconet.models.network_info import NetworkInfo
+from reconet.recipes import without_paths
 from reconet.recipes.schema import Model
-from reconet.recipes.storage import without_paths
 from reconet.serve.explore import count_ranks
 from reconet.serve.limits import Limits
 from reconet.serve.schemas import ClassInfo, Fact, ModelInfo, UploadLimits

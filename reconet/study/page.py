@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
 
-from reconet.recipes.storage import without_paths
+from reconet.recipes import without_paths
 from reconet.report.html import html_page, png_source
 from reconet.study.plots import draw_figures, encode_png
 from reconet.study.results import Estimate, StudyResult, conditions

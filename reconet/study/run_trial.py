@@ -39,8 +39,8 @@ from reconet.models.liveness import FactorAxis, effective_rank, singular_values
 from reconet.models.mean_attention import record_mean, replace_tensor
 from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.trained import put_weights
+from reconet.recipes import read_recipe
 from reconet.recipes.schema import Data, Recipe
-from reconet.recipes.storage import read_recipe
 from reconet.study.trial import (
     FAILURE,
     LIVENESS,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import torch
 
-from reconet.recipes.storage import write_recipe
+from reconet.recipes import write_recipe
 from reconet.study.trial import FAILURE, Trial, read_result, write_failure
 from reconet.system.files import open_own
 from reconet.system.own_code import imported_sources

@@ -13,8 +13,8 @@ from reconet.data import open_split
 from reconet.engine import plan_features, total_steps
 from reconet.errors import TrainingError, pick
 from reconet.models.segmenter import build_model
+from reconet.recipes import read_recipe
 from reconet.recipes.schema import Recipe
-from reconet.recipes.storage import read_recipe
 from reconet.study.results import StudyResult, collect_result
 from reconet.study.scheduler import run_trials
 from reconet.study.trial import (

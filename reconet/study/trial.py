@@ -22,8 +22,8 @@ from pydantic import TypeAdapter
 from reconet.engine import MAY_CHANGE, lock_directory, read_log
 from reconet.errors import DataError, TrainingError, first_line, pick
 from reconet.models.liveness import Liveness
+from reconet.recipes import validate_recipe, without_paths
 from reconet.recipes.schema import Recipe, list_settings
-from reconet.recipes.storage import validate_recipe, without_paths
 from reconet.study.variants import STUDIES, Study, Variant
 from reconet.system.files import write_text
 from reconet.system.hardware import Precision

@@ -22,8 +22,8 @@ from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.trained import TrainedNetwork, read_info, save_trained
 from reconet.models.weight_files import read_content
 from reconet.models.weights import compare_weights
+from reconet.recipes import write_recipe
 from reconet.recipes.schema import Model, Recipe, Train
-from reconet.recipes.storage import write_recipe
 from reconet.system.run_files import BEST, RECIPE
 from reconet.types import MAX_CLASSES, Palette
 from reconet.zoo.catalogue import PublicNetwork

@@ -12,7 +12,7 @@ from PIL import Image
 from reconet.engine import run_training
 from reconet.errors import OutputError
 from reconet.models.trained import load_trained
-from reconet.recipes.overrides import apply_overrides
+from reconet.recipes import apply_overrides
 from reconet.system.user_cache import ROOT_VARIABLE
 from tests.data.trees import OPTIONS, make_tree
 from tests.engine.test_frozen import FROZEN, trained

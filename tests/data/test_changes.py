@@ -17,7 +17,7 @@ from reconet.data.changes import (
 )
 from reconet.data.dataset import Sample
 from reconet.data.transforms import Augmentation, augment
-from reconet.recipes.schema import Augment
+from reconet.recipes import Augment
 from reconet.types import IGNORE, MEAN_COLOUR, Image, Label
 from tests.factories import smooth_image
 

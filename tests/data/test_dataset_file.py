@@ -8,8 +8,7 @@ import pytest
 from reconet.data import open_split
 from reconet.data.dataset_file import dataset_settings
 from reconet.errors import ReconetError
-from reconet.recipes import apply_overrides, find_recipe
-from reconet.recipes.schema import Recipe
+from reconet.recipes import Recipe, apply_overrides, find_recipe
 from reconet.system.reading import SETTINGS_BYTES
 from tests.data.check.folders import Folder, several
 

@@ -20,8 +20,7 @@ from reconet.engine.check import check_recipe
 from reconet.errors import ReconetError
 from reconet.export.sample_images import load_samples
 from reconet.models.trained import load_trained
-from reconet.recipes import find_recipe
-from reconet.recipes.storage import dump_recipe
+from reconet.recipes import dump_recipe, find_recipe
 from reconet.serve.examples import DEFAULT_SIZE, ExampleImages
 from tests.factories import tiny_network, tiny_recipe
 

@@ -26,7 +26,7 @@ from reconet.data.prepare.run import Job, PreparePlan
 from reconet.errors import ReconetError
 from reconet.evaluation.benchmarks import benchmark_scores, named_scores, score_labels
 from reconet.evaluation.submit import open_submission
-from reconet.recipes.schema import Settings
+from reconet.recipes import Settings
 from tests.data.trees import make_tree, save_jpeg, stripes
 
 CLASSES = ("soil", "crop", "weed")

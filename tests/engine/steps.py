@@ -8,8 +8,7 @@ from torch import Tensor
 from reconet.data.loader import Batch
 from reconet.engine.setup import make_state
 from reconet.engine.train import State, read_losses, train
-from reconet.recipes.overrides import apply_overrides
-from reconet.recipes.schema import Recipe
+from reconet.recipes import Recipe, apply_overrides
 from reconet.system.distributed import Processes
 from tests.factories import tiny_recipe
 

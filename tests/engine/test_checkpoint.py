@@ -11,8 +11,7 @@ from reconet.errors import CheckpointError, RecipeError
 from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import build_model
 from reconet.models.trained import TrainedNetwork, load_trained, put_weights, save_trained
-from reconet.recipes.overrides import apply_overrides
-from reconet.recipes.schema import Recipe
+from reconet.recipes import Recipe, apply_overrides
 from tests.engine.steps import ALONE, CLASSES, recipe, run, state_of
 
 

@@ -16,7 +16,7 @@ from reconet.engine.setup import augmentation, make_state
 from reconet.engine.train import State, train
 from reconet.models.context import CONTEXTS
 from reconet.models.context.emanet import EMANet
-from reconet.recipes.schema import Recipe
+from reconet.recipes import Recipe
 from reconet.system.distributed import Processes
 from tests.factories import tiny_recipe
 from tests.launch import command, last, run

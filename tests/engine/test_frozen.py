@@ -17,8 +17,7 @@ from reconet.cache.store import count_written
 from reconet.engine import plan_features, read_log, run_training
 from reconet.errors import OutputError, RecipeError
 from reconet.models.trained import load_trained
-from reconet.recipes.overrides import apply_overrides
-from reconet.recipes.schema import Recipe
+from reconet.recipes import Recipe, apply_overrides
 from reconet.system.user_cache import ROOT_VARIABLE
 from tests.factories import ProgressRecorder, tiny_model, tiny_recipe
 from tests.launch import ENVIRONMENT, assert_same_run, command, kill_when, run, start, weights

@@ -17,7 +17,7 @@ from reconet.engine.run_directory import Log, lock_directory, read_log
 from reconet.engine.train import Step
 from reconet.errors import OutputError, TrainingError
 from reconet.models.trained import load_trained, save_trained
-from reconet.recipes.storage import read_recipe
+from reconet.recipes import read_recipe
 from reconet.system.run_files import BEST, RECIPE, SHEET
 from tests.factories import tiny_network, write_run
 from tests.launch import TINY_NETWORK, last, run_main

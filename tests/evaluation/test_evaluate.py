@@ -18,8 +18,7 @@ from reconet.inference.predictor import Predictor
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import predict_labels
 from reconet.models.trained import load_trained, save_trained
-from reconet.recipes.overrides import apply_overrides
-from reconet.recipes.schema import Data, Recipe
+from reconet.recipes import Data, Recipe, apply_overrides
 from reconet.types import IGNORE
 from tests.data.trees import make_tree
 from tests.factories import ProgressRecorder, tiny_network, tiny_recipe

@@ -14,7 +14,7 @@ from reconet.export.share import CARD, RUN_FILES, upload_folder, write_shared_fo
 from reconet.inference.predictor import Predictor
 from reconet.models.hub import find_shared
 from reconet.models.trained import load_trained, save_trained
-from reconet.recipes.storage import read_recipe
+from reconet.recipes import read_recipe
 from reconet.system.files import readable_bytes
 from reconet.system.run_files import BEST, LAST, LOG, RECIPE, SHEET
 from tests.export.helpers import decided_run

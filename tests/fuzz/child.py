@@ -41,7 +41,7 @@ from reconet.inference.backends import open_exported
 from reconet.models import compact
 from reconet.models.trained import TrainedNetwork, load_trained, save_compact, save_trained
 from reconet.models.weight_files import read_tensors
-from reconet.recipes.storage import dump_recipe, read_recipe
+from reconet.recipes import dump_recipe, read_recipe
 from reconet.system.user_cache import ROOT_VARIABLE
 from tests.data.formats.exports import EXPORTS, Scene
 from tests.factories import tiny_network, tiny_recipe

@@ -15,10 +15,13 @@ from reconet.data.sets.folder_masks import FolderOptions, mask_reader
 from reconet.data.transforms import Augmentation, augment
 from reconet.errors import ReconetError
 from reconet.inference.protocol import Protocol, window_grid
-from reconet.recipes import find_recipe
-from reconet.recipes.overrides import apply_overrides
-from reconet.recipes.schema import list_settings
-from reconet.recipes.storage import dump_recipe, validate_recipe
+from reconet.recipes import (
+    apply_overrides,
+    dump_recipe,
+    find_recipe,
+    list_settings,
+    validate_recipe,
+)
 from reconet.types import IGNORE
 
 TINY = find_recipe("scenes/tiny")

@@ -18,7 +18,7 @@ from reconet.models.features import Features
 from reconet.models.segmenter import Segmenter, create_model
 from reconet.models.trained import load_trained
 from reconet.models.whole import MODULES
-from reconet.recipes.schema import Data
+from reconet.recipes import Data
 from tests.factories import smooth_image, tiny_model
 
 CLASSES = ["dark", "bright"]

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconet.inference.protocol import Protocol, window_grid
-from reconet.recipes.schema import Data, Eval
+from reconet.recipes import Data, Eval
 
 SIDE = st.integers(1, 40)
 

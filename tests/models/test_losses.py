@@ -7,7 +7,7 @@ from torch import Tensor
 
 from reconet.models.features import Logits
 from reconet.models.losses import segmentation_loss, step_counts
-from reconet.recipes.schema import Loss
+from reconet.recipes import Loss
 
 TERMS: list[dict[str, Any]] = [
     {},

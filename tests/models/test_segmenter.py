@@ -9,8 +9,7 @@ from reconet.errors import RecipeError
 from reconet.models.context.reconet import RecoNet
 from reconet.models.layers import resize
 from reconet.models.segmenter import build_model, create_model
-from reconet.recipes import find_recipe
-from reconet.recipes.overrides import override
+from reconet.recipes import find_recipe, override
 
 SMALL: dict[str, Any] = {"backbone": "resnet18", "width": 0.125, "num_classes": 3, "crop": 64}
 

@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from reconet.models.context import CONTEXTS
 from reconet.models.losses import segmentation_loss
-from reconet.recipes.schema import Loss
+from reconet.recipes import Loss
 from reconet.system.hardware import DTYPES, Precision
 from tests.factories import tiny_model
 

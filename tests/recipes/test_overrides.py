@@ -7,8 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconet.errors import RecipeError
-from reconet.recipes import apply_overrides, list_settings, override, with_context
-from reconet.recipes.schema import Data, Recipe, Train
+from reconet.recipes import (
+    Data,
+    Recipe,
+    Train,
+    apply_overrides,
+    list_settings,
+    override,
+    with_context,
+)
 
 RECIPE = Recipe(data=Data(name="scenes"), train=Train(epochs=3))
 

@@ -8,8 +8,7 @@ import torch
 from reconet.data import DATASETS
 from reconet.errors import RecipeError
 from reconet.models.segmenter import build_model
-from reconet.recipes import RECIPES, find_recipe, write_recipe
-from reconet.recipes.schema import Augment
+from reconet.recipes import RECIPES, Augment, find_recipe, write_recipe
 
 
 @pytest.mark.parametrize("name", sorted(RECIPES))
@@ -28,7 +27,7 @@ def test_every_recipe_builds_its_network(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(RECIPES))
 def test_every_recipe_says_in_one_line_what_it_is(name: str) -> None:
-    description = RECIPES[name].__doc__
+    description = RECIPES[name].about
     assert description
     assert "\n" not in description
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reconet.recipes.schema import Recipe
+from reconet.recipes import Recipe
 from reconet.system.run_files import BEST
 from tests.cli.run import run
 from tests.factories import tiny_network, tiny_recipe, write_run

@@ -12,8 +12,7 @@ import torch
 from PIL import Image
 
 from reconet.engine.run_directory import append_start
-from reconet.recipes import find_recipe
-from reconet.recipes.overrides import apply_overrides
+from reconet.recipes import apply_overrides, find_recipe
 from reconet.report import report as report_module
 from reconet.report.report import run_names
 from reconet.system.distributed import Processes

@@ -11,8 +11,7 @@ import torch
 from reconet.cache.build import EntryWriter
 from reconet.engine import plan_features
 from reconet.errors import OutputError, TrainingError
-from reconet.recipes.overrides import apply_overrides
-from reconet.recipes.schema import Recipe
+from reconet.recipes import Recipe, apply_overrides
 from reconet.study import StudyPlan, make_plan, prepare_study, run_study
 from reconet.study.run_trial import run_trial
 from reconet.study.scheduler import run_trials

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reconet.errors import DataError, RecipeError, ReconetError, TrainingError
-from reconet.recipes.overrides import apply_overrides
+from reconet.recipes import apply_overrides
 from reconet.study import (
     STUDIES,
     StudyResult,

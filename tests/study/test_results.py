@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from reconet.errors import RecipeError
-from reconet.recipes import find_recipe
-from reconet.recipes.overrides import apply_overrides
+from reconet.recipes import apply_overrides, find_recipe
 from reconet.study import STUDIES, difference, open_study
 from reconet.study.page import attention_table, render_html, render_markdown, score_table
 from reconet.study.plots import draw_figures

@@ -13,7 +13,7 @@ from reconet.evaluation.metrics import confusion_matrix
 from reconet.models.context.low_rank import Factors, reconstruct
 from reconet.models.context.reconet import RecoNet, TensorReconstruction
 from reconet.models.segmenter import Segmenter, build_model
-from reconet.recipes.overrides import apply_overrides
+from reconet.recipes import apply_overrides
 from reconet.study import StudyResult
 from reconet.study.run_trial import (
     count_for_share,

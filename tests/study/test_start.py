@@ -8,7 +8,7 @@ import torch
 
 from reconet.cli import main
 from reconet.engine import run_weights
-from reconet.recipes.overrides import apply_overrides
+from reconet.recipes import apply_overrides
 from reconet.study import StudyResult
 from reconet.study.trial import Trial, make_trials
 from reconet.study.variants import choose_variants

@@ -13,8 +13,7 @@ from unittest.mock import patch
 import pytest
 
 from reconet.models.context import CONTEXTS
-from reconet.recipes import find_recipe
-from reconet.recipes.overrides import apply_overrides
+from reconet.recipes import apply_overrides, find_recipe
 from reconet.study import Estimate, difference, estimate, make_plan, read_results
 from reconet.study.results import common_spread
 from tools.make_studies import FOLDERS, PAGE, write_study

@@ -6,8 +6,7 @@ import torch
 from reconet.errors import RecipeError
 from reconet.models.context.low_rank import LowRankCore
 from reconet.models.segmenter import build_model
-from reconet.recipes import find_recipe
-from reconet.recipes.overrides import apply_overrides
+from reconet.recipes import apply_overrides, find_recipe
 from reconet.study.variants import STUDIES, choose_baseline, choose_variants
 from tests.factories import tiny_recipe
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from reconet.recipes.schema import Recipe
+from reconet.recipes import Recipe
 from reconet.study.results import StudyResult, collect_result
 from reconet.study.run_trial import run_trial
 from reconet.study.trial import Trial, lock_study, make_trials

@@ -9,7 +9,7 @@ import torch
 from PIL import Image as Pillow
 
 from reconet.models.trained import load_trained
-from reconet.recipes.storage import write_recipe
+from reconet.recipes import write_recipe
 from reconet.system.progress import SILENT
 from reconet.system.run_files import RECIPE, STARTS
 from tests.factories import tiny_network, tiny_recipe, write_run

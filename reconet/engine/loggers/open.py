@@ -9,8 +9,8 @@ from reconet.engine.loggers.table import LOGGERS, check_logger
 from reconet.engine.loggers.writer import LoggedRun, Writer
 from reconet.engine.run_directory import read_log
 from reconet.errors import ReconetError, TrainingError, first_line
+from reconet.recipes import without_paths
 from reconet.recipes.schema import Recipe
-from reconet.recipes.storage import without_paths
 from reconet.system.files import write_text
 from reconet.system.progress import SILENT, Progress
 from reconet.system.reading import SETTINGS_BYTES, read_text

@@ -15,7 +15,7 @@ from reconet.data.labels import ILLEGAL, LabelReader
 from reconet.data.registry import open_dataset
 from reconet.data.sets.folder_masks import ColourReader, read_colours
 from reconet.errors import DataError
-from reconet.recipes.schema import Data
+from reconet.recipes import Data
 from reconet.types import IGNORE
 
 HEIGHT, WIDTH, BLOCK = 24, 32, 8

@@ -17,7 +17,7 @@ from reconet.data.dataset import DatasetInfo, Sample
 from reconet.data.images.draw import contact_sheet
 from reconet.data.registry import open_dataset
 from reconet.errors import MissingExtraError
-from reconet.recipes.schema import Data
+from reconet.recipes import Data
 from reconet.types import IGNORE
 from tests.data.check.folders import Folder, blocks, noise, several
 from tests.data.trees import OPTIONS, SPLITS, TREES, make_tree

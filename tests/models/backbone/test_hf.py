@@ -19,8 +19,7 @@ from reconet.models.backbone.hf import HubBackbone, block_depths
 from reconet.models.backbone.known import KNOWN
 from reconet.models.segmenter import create_model
 from reconet.models.trained import load_trained, save_trained
-from reconet.recipes.schema import Model
-from reconet.recipes.storage import dump_recipe, without_paths
+from reconet.recipes import Model, dump_recipe, without_paths
 from tests.factories import tiny_network, tiny_recipe
 from tests.models.backbone.tiny import CONFIGS, config_of, hub_model, write_folder
 
