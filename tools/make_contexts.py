@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from reconet.cost import module_cost
-from reconet.explain.compute import attention_maps, has_ranks, shows_maps
+from reconet.explain import attention_maps, has_ranks, shows_maps
 from reconet.models.backbone import ResNet
 from reconet.models.context import CONTEXTS, ContextModule
 from reconet.models.features import Features, Stages

@@ -76,7 +76,7 @@ def suggest(
     if result is None:  # of many processes, one has the result
         return
     rows = [[one.name, *work.describe_figures(one).values()] for one in result.images[:most]]
-    columns = ["image", *work.describe_columns(result.images[0])]
+    columns = ["image", *work.describe_figures(result.images[0])]
     more = len(result.images) - most
     parts = [
         make_table(f"{TITLES[result.kind]}: {result.of}", columns, rows),

@@ -9,17 +9,15 @@ import warnings
 from collections.abc import Sequence
 from io import BytesIO
 from textwrap import wrap
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 from torch import Tensor
 
-from reconet.explain.compute import value_range
 from reconet.models.decompose import Decomposition
 from reconet.system.readable import printable
 from reconet.types import Colour, Image
@@ -38,6 +36,16 @@ class Panel(NamedTuple):
     title: str
     content: Image | Tensor
     mark: tuple[float, float] | None = None  # a point in it: x, y as parts of width and height
+
+
+class Content(NamedTuple):
+    """What an explanation shows beside the image."""
+
+    panels: Sequence[Sequence[Panel | None]]
+    figures: dict[str, bytes]  # further ones, by file name
+    values: dict[str, Any]  # for JSON
+    shown: dict[str, Any]  # for the page
+    finding: str  # a line for a terminal
 
 
 def panel_grid(
@@ -119,32 +127,22 @@ def factors(parts: Decomposition) -> bytes:
 
 
 def contributions(value_rk: Tensor, classes: Sequence[str]) -> bytes:
-    """Plot what the score of each class (down) loses without each rank (across).
-
-    Ranks often do much the same, so a second plot shows how each differs from the mean of all.
-    """
+    """Plot what the score of each class (down) loses without each rank (across)."""
     value_kr = value_rk.T.cpu().numpy()
-    tall = 1.0 + min(12.0, 0.2 * len(classes))
-    figure = Figure(figsize=(12, 2 * tall), dpi=110, layout="constrained")
-    above, below = figure.subplots(2, 1, sharex=True)
-    about = "blue is for the class, red against"
-    _signed(above, value_kr, classes, f"change of the class's mean score: {about}")
-    rest_kr = value_kr - value_kr.mean(1, keepdims=True)
-    _signed(below, rest_kr, classes, "the same, less the mean of all ranks")
-    below.set_xlabel("rank")
-    below.xaxis.set_major_locator(MaxNLocator(integer=True))
-    return _png(figure)
-
-
-def _signed(axes: Axes, value_kr: NDArray[np.float32], classes: Sequence[str], title: str) -> None:
     most = float(np.abs(value_kr).max()) or 1.0
+    figure = Figure(
+        figsize=(12, 1.5 + min(12.0, 0.2 * len(classes))), dpi=110, layout="constrained"
+    )
+    axes = figure.subplots()
     image = axes.imshow(
         value_kr, cmap=CHANGE, vmin=-most, vmax=most, aspect="auto", interpolation="nearest"
     )
-    axes.set_title(title)
+    axes.set(title="blue: the rank is for the class, red: against it", xlabel="rank")
     if len(classes) <= MOST_NAMES:
         axes.set_yticks(range(len(classes)), [_short(name) for name in classes], fontsize=8)
-    axes.figure.colorbar(image, ax=axes, pad=0.01)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    figure.colorbar(image, ax=axes, pad=0.01)
+    return _png(figure)
 
 
 def bars(plots: Sequence[tuple[str, Tensor]]) -> bytes:
@@ -156,6 +154,10 @@ def bars(plots: Sequence[tuple[str, Tensor]]) -> bytes:
         axes.set(title=name, ylim=(0, 1), xlim=(-0.5, len(value_n) - 0.5))
         axes.grid(alpha=0.25)
     return _png(figure)
+
+
+def value_range(map_hw: Tensor) -> tuple[float, float]:
+    return map_hw.min().item(), map_hw.max().item()
 
 
 def _short(name: str) -> str:

@@ -12,6 +12,7 @@ import math
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from io import BytesIO
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from PIL import Image as Pillow
 from torch import Tensor
 
 from reconet.system.readable import counted, printable
+from reconet.system.reading import TEXT_BYTES, open_file
 from reconet.types import Image
 
 WIDTH, HEIGHT = 420, 230  # of a chart
@@ -39,6 +41,12 @@ def html_page(template: str, **values: Any) -> str:
     return _TEMPLATES.get_template(template).render(values)
 
 
+def is_page(path: Path, kind: str) -> bool:
+    """Return whether a file is a page of this kind, which a new one may replace."""
+    with open_file(path, limit=TEXT_BYTES) as file:
+        return f"reconet {kind}</title>".encode() in file.read(4096)
+
+
 def percent(value: float | None, digits: int = 1, absent: str = "-") -> str:
     """Write a fraction in per cent, or `absent` if there is none."""
     if value is None or math.isnan(value):
@@ -54,7 +62,7 @@ def png_source(data: bytes) -> str:
 def image_source(pixels: NDArray[np.uint8], kind: str = "png") -> str:
     """Return the source of an <img>: a drawing as PNG, a photograph as JPEG."""
     buffer = BytesIO()
-    Pillow.fromarray(pixels).save(buffer, kind, **{"quality": 88} if kind == "jpeg" else {})
+    Pillow.fromarray(pixels).save(buffer, kind, quality=88)  # which PNG ignores
     return f"data:image/{kind};base64,{b64encode(buffer.getvalue()).decode()}"
 
 
@@ -166,15 +174,11 @@ def _as_image(share_kk: NDArray[np.float64]) -> Image:
     return np.concatenate([blue_nn3, alpha_nn1], axis=-1)
 
 
-def _finish(value: object) -> object:
-    return printable(value) if type(value) is str else value  # markup is another type
-
-
 _TEMPLATES = Environment(
     loader=PackageLoader("reconet.report"),
     autoescape=True,
     undefined=StrictUndefined,
-    finalize=_finish,
+    finalize=lambda value: printable(value) if type(value) is str else value,  # markup is another
     trim_blocks=True,
     lstrip_blocks=True,
 )

@@ -7,7 +7,7 @@ from statistics import fmean, median
 from typing import NamedTuple
 
 from reconet.recipes import without_paths
-from reconet.report.html import html_page, png_source
+from reconet.report import html_page, png_source
 from reconet.study.plots import draw_figures, encode_png
 from reconet.study.results import Estimate, StudyResult, conditions
 from reconet.study.trial import LIVENESS, PARTS

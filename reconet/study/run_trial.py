@@ -32,9 +32,8 @@ from reconet.evaluation import count_model_confusion
 from reconet.evaluation.benchmarks import named_scores
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import whole_image
-from reconet.models.context.low_rank import LowRankCore, reconstruct
+from reconet.models.context.low_rank import LowRankCore
 from reconet.models.decompose import decompose
-from reconet.models.layers import resize
 from reconet.models.liveness import FactorAxis, effective_rank, singular_values
 from reconet.models.mean_attention import record_mean, replace_tensor
 from reconet.models.segmenter import Segmenter, build_model
@@ -167,15 +166,10 @@ def count_with_mean(
 def measure_spectrum(
     model: Segmenter, dataset: Dataset, data: Data, device: torch.device
 ) -> Spectrum | None:
-    """Measure the low-rank tensor of a network, A or Y. Contexts without ranks have none.
-
-    Images differ in size. To compare them, each tensor is resized to that of the training crop.
-    """
+    """Measure the low-rank tensor of a network, A or Y. Contexts without ranks have none."""
     if model.context.low_rank_head() is None:
         return None
-    stage = model.backbone.stages(data.crop).c4
     values: dict[str, list[Tensor]] = {part: [] for part in PARTS}
-    attention = []
     for index in evenly_spaced(len(dataset), SPECTRUM_IMAGES):
         image_bchw = whole_image(dataset[index].image_hwc, data.base_size)
         factors = decompose(model, image_bchw.to(device)).factors
@@ -183,8 +177,6 @@ def measure_spectrum(
         values["lambda"].append(weight_r.abs().sort(descending=True).values)
         for axis in AXES:
             values[axis].append(singular_values(factors, axis)[0])
-        attention_bchw = reconstruct(factors).cpu().double()
-        attention.append(resize(attention_bchw, (stage.height, stage.width))[0])
 
     def mean(measure: Callable[[Tensor], Tensor]) -> dict[str, float]:
         # Image by image: maps of other sizes have other numbers of values.
@@ -195,7 +187,6 @@ def measure_spectrum(
         effective=mean(effective_rank),
         for_90=mean(partial(count_for_share, share=0.90)),
         for_99=mean(partial(count_for_share, share=0.99)),
-        between_images=variation_between_images(torch.stack(attention)),
     )
 
 
@@ -204,12 +195,6 @@ def count_for_share(value_bn: Tensor, share: float) -> Tensor:
     energy_bn = value_bn.square()
     held_bn = energy_bn.cumsum(-1) / energy_bn.sum(-1, keepdim=True)
     return (held_bn < share - 1e-12).sum(-1).double() + 1
-
-
-def variation_between_images(attention_bchw: Tensor) -> float:
-    """Return how much A differs between images at one position and channel, over its mean."""
-    spread_chw = attention_bchw.std(0, correction=0)
-    return (spread_chw.square().mean().sqrt() / attention_bchw.mean().abs()).item()
 
 
 def main(arguments: list[str]) -> int:

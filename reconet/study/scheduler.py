@@ -19,6 +19,7 @@ from reconet.study.trial import FAILURE, Trial, read_result, write_failure
 from reconet.system.files import open_own
 from reconet.system.own_code import imported_sources
 from reconet.system.progress import Progress
+from reconet.system.run_files import BEST, LAST
 
 POLL_SECONDS = 0.3
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -90,9 +91,11 @@ def _interrupt(number: int, frame: object) -> None:
 
 
 def _drop(trials: Sequence[Trial], dropped: Collection[str]) -> None:
+    """Delete the networks of finished trials. Their results need none of them."""
     for trial in trials:
         if trial.variant.name in dropped and trial.is_finished():
-            trial.drop_networks()
+            for name in (LAST, BEST):
+                (trial.directory / name).unlink(missing_ok=True)
 
 
 def _launch(trial: Trial, slot: int, jobs: int, device: str) -> subprocess.Popen[bytes]:

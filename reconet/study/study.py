@@ -8,18 +8,16 @@ from pathlib import Path
 
 import torch
 
-from reconet.cache import Store, cache_root, check_room, free_bytes
+from reconet.cache import cache_root, check_room, free_bytes
 from reconet.data import open_split
 from reconet.engine import plan_features, total_steps
 from reconet.errors import TrainingError, pick
 from reconet.models.segmenter import build_model
-from reconet.recipes import read_recipe
 from reconet.recipes.schema import Recipe
 from reconet.study.results import StudyResult, collect_result
 from reconet.study.scheduler import run_trials
 from reconet.study.trial import (
     Trial,
-    check_settings,
     is_study,
     lock_study,
     make_trials,
@@ -88,7 +86,13 @@ def prepare_study(
         plans = [plan_features(recipe, device=device, progress=progress) for recipe in recipes]
         stores = {store.directory: store for plan in plans for store in plan.stores}
         if stores:
-            _tell_need(list(stores.values()), progress)
+            total = sum(store.bytes for store in stores.values())
+            missing = sum(store.missing_bytes() for store in stores.values())
+            progress.note(
+                f"the trials share {readable_bytes(total)} of features in {cache_root()}: "
+                f"{readable_bytes(missing)} are to be computed, {readable_bytes(free_bytes())} of "
+                "the disk are free"
+            )
             check_room(stores.values())
         for features in plans:
             features.build(progress)
@@ -118,21 +122,6 @@ def distinct_recipes(recipes: Sequence[Recipe]) -> list[Recipe]:
         )
         found[key] = recipe
     return list(found.values())
-
-
-def _tell_need(stores: Sequence[Store], progress: Progress) -> None:
-    """Tell how much room the features need, and how much there is."""
-    needs = [store.missing_bytes() for store in stores]
-    for store, need in zip(stores, needs, strict=True):
-        if need:
-            entries = f"{', '.join(store.parts)} of {store.count} entries, {readable_bytes(need)}"
-            progress.note(f"features to compute: {entries}")
-    total = sum(store.bytes for store in stores)
-    progress.note(
-        f"the trials share {readable_bytes(total)} of features in {cache_root()}: "
-        f"{readable_bytes(sum(needs))} are to be computed, {readable_bytes(free_bytes())} of the "
-        "disk are free"
-    )
 
 
 def run_study(
@@ -175,9 +164,6 @@ def _open(plan: StudyPlan, out: Path) -> Iterator[tuple[list[Trial], int]]:
     trials = make_trials(plan.variants, plan.recipe, plan.seeds, out)
     steps = _check(trials)
     with lock_study(out, plan.study, plan.recipe):
-        for trial in trials:
-            if trial.is_finished() and trial.recipe_file.is_file():
-                check_settings(trial.directory, read_recipe(trial.recipe_file), trial.recipe)
         yield trials, steps
 
 

@@ -28,7 +28,6 @@ from reconet.study.variants import STUDIES, Study, Variant
 from reconet.system.files import write_text
 from reconet.system.hardware import Precision
 from reconet.system.reading import SETTINGS_BYTES, read_file
-from reconet.system.run_files import BEST, LAST
 
 STUDY, RESULTS, RESULT, FAILURE = "study.json", "results.json", "result.json", "failure.json"
 FORMAT = 1
@@ -49,7 +48,6 @@ class Spectrum:
     effective: dict[str, float]  # effective rank, by PARTS
     for_90: dict[str, float]  # number of values that hold 90 % of the energy
     for_99: dict[str, float]
-    between_images: float  # std of A over images at one position, over its mean; 0: constant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,11 +98,6 @@ class Trial:
         """Return the file that holds the output of its process."""
         return self.directory.with_name(f"{self.directory.name}.out")
 
-    def drop_networks(self) -> None:
-        """Delete the files that hold the whole network. The result needs none of them."""
-        for name in (LAST, BEST):
-            (self.directory / name).unlink(missing_ok=True)
-
     def is_finished(self) -> bool:
         """Return whether it has a result."""
         return (self.directory / RESULT).is_file()
@@ -131,24 +124,24 @@ def make_trials(
 
     If train.init_from is the folder of a study, each starts from the same variant and seed there.
     """
-    trials, start = [], base.train.init_from
-    for seed in seeds:
-        for variant in variants:
-            recipe, other = variant.recipe(base, seed), variant.network_of
-            if start is not None and is_study(start):
-                place = place_of_trial(start.resolve(), variant.name, seed)
-                train = recipe.train.model_copy(update={"init_from": place})
-                recipe = recipe.model_copy(update={"train": train})
-            trials.append(
-                Trial(
-                    variant=variant,
-                    seed=seed,
-                    recipe=recipe,
-                    directory=place_of_trial(out, variant.name, seed),
-                    network=None if other is None else place_of_trial(out, other, seed),
-                )
-            )
-    return trials
+    start = base.train.init_from
+    from_study = start is not None and is_study(start)
+
+    def make(variant: Variant, seed: int) -> Trial:
+        recipe, other = variant.recipe(base, seed), variant.network_of
+        if start is not None and from_study:
+            place = place_of_trial(start.resolve(), variant.name, seed)
+            train = recipe.train.model_copy(update={"init_from": place})
+            recipe = recipe.model_copy(update={"train": train})
+        return Trial(
+            variant=variant,
+            seed=seed,
+            recipe=recipe,
+            directory=place_of_trial(out, variant.name, seed),
+            network=None if other is None else place_of_trial(out, other, seed),
+        )
+
+    return [make(variant, seed) for seed in seeds for variant in variants]
 
 
 def place_of_trial(study: Path, variant: str, seed: int) -> Path:

@@ -1,7 +1,6 @@
 """Write the first suggestions as one HTML page, with the regions marked."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import cv2
@@ -11,12 +10,10 @@ from numpy.typing import NDArray
 from reconet.data.dataset import Dataset
 from reconet.data.images.draw import VOID_COLOUR, colourise, fit
 from reconet.errors import DataError
-from reconet.report.html import html_page, image_source, percent
-from reconet.suggest.pixels import Judge
-from reconet.suggest.rank import Suggestion, within_borders
+from reconet.report import html_page, image_source, percent
+from reconet.suggest.rank import Judge, Suggestion, within_borders
 from reconet.system.progress import Progress
 from reconet.system.readable import counted
-from reconet.system.reading import TEXT_BYTES, open_file
 from reconet.types import Image
 
 if TYPE_CHECKING:
@@ -26,12 +23,6 @@ SIDE = 360  # pixels, of the longer side of an image
 RED, WHITE = (225, 29, 44), (255, 255, 255)
 LEAST_AREA = 12  # pixels of the small image: smaller regions are not marked
 MOST_ROWS = 1000  # of the table
-
-
-def is_page(path: Path) -> bool:
-    """Return whether a file is such a page, which a new one may replace."""
-    with open_file(path, limit=TEXT_BYTES) as file:
-        return b"reconet suggest</title>" in file.read(4096)
 
 
 def compose_page(
@@ -65,15 +56,10 @@ def compose_page(
         palette=info.palette,
         void_colour=VOID_COLOUR,
         shown=drawn,
-        head=["row", "image", *describe_columns(result.images[0])],
+        head=["row", "image", *describe_figures(result.images[0])],
         rows=[(row, one.name, *describe_figures(one).values()) for row, one in rows],
         command=command,
     )
-
-
-def describe_columns(one: Suggestion) -> list[str]:
-    """Return the heads of the columns that tell why an image was suggested."""
-    return list(describe_figures(one))
 
 
 def describe_figures(one: Suggestion) -> dict[str, str]:

@@ -1,21 +1,25 @@
 """Suggest images: those to label next, or those whose masks may be wrong."""
 
+import os
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reconet.data.dataset import Dataset, has_labels, left_out_note
+from reconet.data import Dataset, DatasetInfo, has_labels
+from reconet.data.dataset import FileDataset, Pair, left_out_note
+from reconet.data.images.read import read_mask
 from reconet.errors import DataError, ReconetError
 from reconet.evaluation import check_classes, open_labelled
 from reconet.inference import FoundNetwork, Network, Protocol, open_network
 from reconet.inference.by_name import find_in_processes
-from reconet.recipes.schema import Recipe
-from reconet.suggest.images import Outcome, unlabelled_images, without
-from reconet.suggest.page import compose_page, is_page
-from reconet.suggest.pixels import Judge
-from reconet.suggest.rank import Ranker, Suggestion
+from reconet.inference.folder.find import find_images
+from reconet.models.network_info import NetworkInfo
+from reconet.recipes import Recipe
+from reconet.report import is_page
+from reconet.suggest.page import compose_page
+from reconet.suggest.rank import Judge, Ranker, Suggestion
 from reconet.system.distributed import join_processes
 from reconet.system.files import check_output_file, write_text
 from reconet.system.progress import SILENT, Progress
@@ -66,37 +70,37 @@ def suggest(
     """
     with join_processes(device) as processes:
         found = find_in_processes(source, processes, progress)
-        page = page_path(found, NEXT if images else AGAIN, out)
-        check_output_file(page, is_page)
+        kind = NEXT if images else AGAIN
+        page = _page_path(found, kind, out)
+        check_output_file(page, lambda file: is_page(file, "suggest"))
         network = open_network(found.path, processes.device)
         recipe = change(network.info.recipe)
         judge = Judge(network, Protocol.of(recipe.eval, recipe.data), processes.device)
-        outcome = Outcome()
         progress = progress if processes.is_first else SILENT
         ranker = Ranker(
-            judge=judge,
-            processes=processes,
-            workers=recipe.data.workers,
-            outcome=outcome,
-            progress=progress,
+            judge=judge, processes=processes, workers=recipe.data.workers, progress=progress
         )
+        notes: list[str] = []
+        known = _open_known(network, recipe, split, root, found, notes if images else None)
         if images:
-            dataset, known = _new_images(images, network, recipe, split, root, found, outcome)
+            dataset = _new_images(images, network.info, known, notes)
             ordered = ranker.label_next(dataset, known)
         else:
-            dataset = _labelled_images(network, recipe, split, root, found, outcome)
-            ordered = ranker.label_again(dataset)
-        skipped = [one for part in processes.gather(outcome.skipped) for one in part]
+            assert known is not None
+            _check_masks(known, network.info, str(found))
+            notes += filter(None, [left_out_note(known)])
+            dataset, ordered = known, ranker.label_again(known)
+        skipped = [one for part in processes.gather(ranker.skipped) for one in part]
         if not processes.is_first:
             return None
         result = Suggestions(
-            kind=NEXT if images else AGAIN,
+            kind=kind,
             network=str(found),
             of=counted(len(dataset), "image") if images else _title(dataset),
             protocol=str(judge.protocol),
             images=tuple(ordered),
             skipped=tuple(skipped),
-            notes=tuple(outcome.notes),
+            notes=tuple(notes),
             page=page,
         )
         options = ["--split", split] if split else []
@@ -106,7 +110,7 @@ def suggest(
         return result
 
 
-def page_path(network: FoundNetwork, kind: str, out: Path | None) -> Path:
+def _page_path(network: FoundNetwork, kind: str, out: Path | None) -> Path:
     """Return where the page goes: label-next.html or label-again.html of a run, by default."""
     if out is not None:
         return out / f"{kind}.html" if out.is_dir() else out
@@ -118,62 +122,55 @@ def _title(dataset: Dataset) -> str:
     return f"{dataset.info.name} {dataset.split}, {counted(len(dataset), 'image')}"
 
 
-def _open(
-    network: Network, recipe: Recipe, split: str | None, root: Path | None, found: FoundNetwork
-) -> Dataset:
-    chosen = split or recipe.data.train_split
-    return open_labelled(recipe.data, chosen, root, network.info, str(found))
-
-
-def _labelled_images(
+def _open_known(
     network: Network,
     recipe: Recipe,
     split: str | None,
     root: Path | None,
     found: FoundNetwork,
-    outcome: Outcome,
-) -> Dataset:
-    """Open the split whose masks are looked at again."""
-    dataset = _open(network, recipe, split, root, found)
-    check_classes(network.info.classes, dataset, str(found))
+    notes: list[str] | None,
+) -> Dataset | None:
+    """Open the images of the training. With `notes` they may be missing if nobody named them."""
+    if notes is not None and network.model is None:
+        notes.append("not compared with the training images: an export has no features.")
+        return None
+    data = recipe.data
+    try:
+        return open_labelled(data, split or data.train_split, root, network.info, str(found))
+    except ReconetError as error:
+        if notes is None or split or root or data != network.info.recipe.data:
+            raise
+        notes.append(f"not compared with the training images: {error}")
+        return None
+
+
+def _check_masks(dataset: Dataset, info: NetworkInfo, owner: str) -> None:
+    check_classes(info.classes, dataset, owner)
     if not has_labels(dataset):
         raise DataError(
             f"{_title(dataset)}, has no masks to look at again; name its images instead, to rank "
             "them without labels."
         )
-    if note := left_out_note(dataset):
-        outcome.notes.append(note)
-    return dataset
 
 
 def _new_images(
-    arguments: Sequence[str],
-    network: Network,
-    recipe: Recipe,
-    split: str | None,
-    root: Path | None,
-    found: FoundNetwork,
-    outcome: Outcome,
-) -> tuple[Dataset, Dataset | None]:
-    """Find the images to label next, and those of the training to compare them with.
-
-    If nobody asked for the latter, they may be missing.
-    """
-    images = unlabelled_images(arguments, network.info)
-    if network.model is None:
-        outcome.notes.append("not compared with the training images: an export has no features.")
-        return images, None
-    try:
-        known = _open(network, recipe, split, root, found)
-    except ReconetError as error:
-        if split or root or recipe.data != network.info.recipe.data:
-            raise
-        outcome.notes.append(f"not compared with the training images: {error}")
-        return images, None
-    kept = without(images, known)
-    left = len(images) - len(kept)
-    if left:
-        outcome.notes.append(f"left out: {counted(left, 'image')} that {known.split} has already.")
-    if not len(kept):
-        raise DataError(f"{known.info.name} {known.split} has all of these images already.")
-    return kept, known
+    arguments: Sequence[str], info: NetworkInfo, known: Dataset | None, notes: list[str]
+) -> Dataset:
+    """Find the images that files, folders, globs and lists name, without those that are known."""
+    found = find_images(arguments)
+    about = DatasetInfo(
+        name="images", title="", classes=info.classes, palette=info.palette, splits={"new": None}
+    )
+    files = known.pairs if isinstance(known, FileDataset) else ()
+    there = {os.path.realpath(pair.image) for pair in files}
+    pairs = [
+        Pair(os.path.relpath(path, found.root), path, None)
+        for path in found.paths
+        if os.path.realpath(path) not in there
+    ]
+    left = len(found.paths) - len(pairs)
+    if known is not None and left:
+        if not pairs:
+            raise DataError(f"{known.info.name} {known.split} has all of these images already.")
+        notes.append(f"left out: {counted(left, 'image')} that {known.split} has already.")
+    return FileDataset(info=about, split="new", pairs=pairs, read_label=read_mask, upright=True)

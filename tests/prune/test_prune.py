@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from reconet.cli import main
-from reconet.models.trained import load_trained
-from reconet.system.run_files import BEST
+from reconet.models import load_trained
 from tests.factories import paper_core, tiny_network, tiny_recipe, write_run
 
 
@@ -38,7 +37,7 @@ def test_a_folder_of_a_former_pruning_is_written_again_unless_trained_in(tmp_pat
     run, out = write_tiny_run(tmp_path / "run"), tmp_path / "cut"
     options = ["--images", "1", "--out", str(out)]
     assert main(["prune", str(run), "--rank", "2,1", *options]) == 0
-    (out / "rank2" / BEST).unlink()
+    (out / "rank2" / "best.safetensors").unlink()
     assert main(["prune", str(run), "--rank", "3,2", *options]) == 0
     assert load_trained(out / "rank2").info.recipe.model.rank == 2
     (out / "rank2" / "log.jsonl").touch()
@@ -57,7 +56,7 @@ def test_the_verb_writes_a_network_that_other_verbs_take(
     assert after["params"] < before["params"]
     assert after["core_params"] * 2 == before["core_params"]
     assert after["core_macs"] < before["core_macs"]
-    assert after["file_bytes"] == (out / BEST).stat().st_size < before["file_bytes"]
+    assert after["file_bytes"] == (out / "best.safetensors").stat().st_size < before["file_bytes"]
     assert before["time"] == 1.0
     low, high = after["time_range"]
     assert low <= after["time"] <= high

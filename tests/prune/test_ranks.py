@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from reconet.models import TrainedNetwork
 from reconet.models.context.reconet import TensorReconstruction
 from reconet.models.context.reconet_plus import FragmentReconstruction
 from reconet.models.decompose import decompose, low_rank_core
-from reconet.models.trained import TrainedNetwork
-from reconet.prune.ranks import best_ranks, keep_ranks, rank_importance
+from reconet.prune import best_ranks, keep_ranks, rank_importance
 from tests.factories import paper_core, tiny_network, tiny_recipe
 
 KEPT = (0, 2, 3)
@@ -70,18 +70,6 @@ def test_pruning_twice_is_pruning_once_to_what_is_left(context: str) -> None:
     twice, once = keep_ranks(keep_ranks(before, KEPT), (0, 2)), keep_ranks(before, (0, 3))
     with torch.no_grad():
         torch.testing.assert_close(twice.model.coarse(image), once.model.coarse(image))
-
-
-def test_a_network_that_was_not_pruned_has_the_weights_that_it_always_had() -> None:
-    before = network_with_unequal_ranks()
-    assert not [name for name in before.model.state_dict() if "weight_sum" in name]
-    assert "context.core.weight_sum" in keep_ranks(before, KEPT).model.state_dict()
-
-
-def test_reconet_plus_needs_no_option_to_be_pruned() -> None:
-    pruned = keep_ranks(network_with_unequal_ranks("reconet_plus"), KEPT)
-    assert pruned.info.recipe.model.rank == 3
-    assert pruned.info.recipe.model.options == {}
 
 
 @pytest.mark.parametrize("context", CONTEXTS)

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from reconet.report.html import (
+from reconet.report import (
     Series,
     confusion_matrix,
     html_page,
     image_source,
     line_chart,
-    percent,
 )
 from tests.pages import EVIL, Page
 
@@ -64,13 +63,6 @@ def test_shares_and_mistakes_come_from_the_rows() -> None:
     many = confusion_matrix(torch.eye(60).long(), [str(k) for k in range(60)])
     assert many["shares"] is None
     assert many["image"].startswith("data:image/png;base64,")
-
-
-def test_a_fraction_that_is_absent_is_no_number() -> None:
-    assert percent(0.125) == "12.5\u00a0%"
-    assert percent(0.125, digits=2) == "12.50\u00a0%"
-    assert percent(None) == percent(float("nan")) == "-"
-    assert percent(None, absent="absent") == "absent"
 
 
 def test_text_of_any_page_is_escaped_and_what_a_browser_would_obey_is_written_out() -> None:

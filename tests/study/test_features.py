@@ -10,7 +10,7 @@ import torch
 
 from reconet.cache.build import EntryWriter
 from reconet.engine import plan_features
-from reconet.errors import OutputError, TrainingError
+from reconet.errors import OutputError
 from reconet.recipes import Recipe, apply_overrides
 from reconet.study import StudyPlan, make_plan, prepare_study, run_study
 from reconet.study.run_trial import run_trial
@@ -19,7 +19,6 @@ from reconet.study.study import distinct_recipes
 from reconet.study.trial import Trial, make_trials
 from reconet.system.progress import SILENT
 from reconet.system.user_cache import ROOT_VARIABLE
-from tests.factories import ProgressRecorder
 from tests.study.tiny_study import study_recipe
 
 FROZEN = [
@@ -88,22 +87,6 @@ def test_no_trial_computes_features_after_the_preparation(
     for trial in trials_of(study, tmp_path / "out"):
         run_here(trial)
         assert trial.is_finished()
-
-
-def test_the_need_of_all_stores_is_told_before_the_first_is_made(tmp_path: Path) -> None:
-    study, shown = plan("fcn,deeplabv3plus,asymmetric", study="contexts"), ProgressRecorder()
-    prepare_study(study, tmp_path / "out", device="cpu", progress=shown)
-    told = [line for line in shown.lines if line.startswith("features to compute: ")]
-    stages = [line.removeprefix("features to compute: ").split(" of ")[0] for line in told]
-    assert sorted(stages) == sorted([*2 * ["c1", "c3", "c4"], "label"])
-    last = shown.lines.index(told[-1])
-    first_build = next(n for n, line in enumerate(shown.lines) if " go to " in line)
-    assert last < first_build
-    assert any("are free" in line for line in shown.lines[last:first_build])
-    again = ProgressRecorder()
-    prepare_study(study, tmp_path / "out", device="cpu", progress=again)
-    assert not any(line.startswith("features to compute") for line in again.lines)
-    assert any("0 B are to be computed" in line for line in again.lines)
 
 
 def test_what_is_missing_is_counted_by_entry(tmp_path: Path) -> None:
@@ -189,18 +172,3 @@ def test_networks_of_other_variants_stay(tmp_path: Path) -> None:
     )
     left = sorted(path.parent.parent.name for path in out.rglob("last.pt"))
     assert left == ["plus"]
-
-
-def test_a_trial_that_was_made_with_other_settings_is_not_taken_for_this_one(
-    tmp_path: Path,
-) -> None:
-    study, out = plan("fcn"), tmp_path / "out"
-    prepare_study(study, out, device="cpu")
-    [trial] = trials_of(study, out)
-    run_here(trial)
-    shutil.copy(trial.directory / "recipe.json", trial.recipe_file)
-    prepare_study(study, out, device="cpu")
-    text = trial.recipe_file.read_text()
-    trial.recipe_file.write_text(text.replace('"context": "fcn"', '"context": "plain"'))
-    with pytest.raises(TrainingError, match=r"model\.context is plain there and fcn here"):
-        prepare_study(study, out, device="cpu")

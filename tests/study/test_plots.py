@@ -33,7 +33,6 @@ def variant_result(
         effective=parts(1.5),
         for_90=parts(2.0),
         for_99=parts(4.0),
-        between_images=0.01,
     )
     trial = TrialResult(
         variant=variant,

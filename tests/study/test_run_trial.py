@@ -20,7 +20,6 @@ from reconet.study.run_trial import (
     count_with_mean,
     measure_spectrum,
     run_trial,
-    variation_between_images,
 )
 from reconet.study.trial import read_result
 from tests.factories import tiny_model, tiny_recipe
@@ -167,18 +166,6 @@ def test_the_spectrum_is_that_of_the_unfolded_attention() -> None:
     share_r = core.rank_logits_r.detach().double().softmax(0)
     by_hand = torch.special.entr(share_r).sum().exp().item()
     assert found.effective["lambda"] == pytest.approx(by_hand, rel=1e-5)
-
-
-def test_an_attention_that_is_the_same_for_all_images_has_no_spread_between_them() -> None:
-    attention_chw = torch.rand(2, 3, 4)
-    assert variation_between_images(torch.stack([attention_chw, attention_chw])) == 0
-    assert variation_between_images(torch.stack([attention_chw, 3 * attention_chw])) > 0.4
-
-
-def test_places_that_differ_count_though_their_means_agree() -> None:
-    left_chw = torch.tensor([[[1.0, 0.0]]])
-    images_bchw = torch.stack([left_chw, left_chw.flip(2)])
-    assert variation_between_images(images_bchw) == pytest.approx(1.0)
 
 
 def test_a_context_without_reconstruction_has_no_spectrum() -> None:

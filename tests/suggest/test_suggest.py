@@ -5,15 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import sliding_window_view
 from PIL import Image as Pillow
 
 from reconet.data import open_dataset
-from reconet.data.images.write import write_mask
 from reconet.inference import Predictor
-from reconet.models.trained import save_trained
+from reconet.models import save_trained
 from reconet.suggest import suggest
-from reconet.suggest.pixels import Judge
-from reconet.suggest.rank import disagreement
 from reconet.types import IGNORE
 from tests.cli.run import run
 from tests.factories import ProgressRecorder, smooth_image, tiny_network, tiny_recipe, write_run
@@ -32,7 +30,8 @@ def folder(tmp_path: Path) -> Path:
             image, mask = (tmp_path / "mine" / kind / split for kind in ("images", "masks"))
             image.mkdir(parents=True, exist_ok=True)
             Pillow.fromarray(image_hwc).save(image / f"{index}.png")
-            write_mask(mask / f"{index}.png", label_hw, ())
+            mask.mkdir(parents=True, exist_ok=True)
+            Pillow.fromarray(label_hw).save(mask / f"{index}.png")
     return tmp_path / "mine"
 
 
@@ -69,10 +68,9 @@ def test_masks_are_ranked_as_a_slow_version_ranks_them(network: Path, folder: Pa
         for y, x in np.argwhere(label_hw != IGNORE).tolist():
             p = probability_khw[:, y, x]
             value_hw[y, x] = p.max() - p[label_hw[y, x]]
-        judge = Judge(predictor.network, predictor.protocol, predictor.device)
-        judged = judge(image_hwc, label_hw)
-        np.testing.assert_allclose(judged.value_hw, value_hw, atol=1e-5)
-        wanted[name] = disagreement(judged._replace(value_hw=value_hw), label_hw)
+        around = np.pad(value_hw, 1, mode="edge")  # an image so small has borders of one pixel
+        least_hw = sliding_window_view(around, (3, 3)).min((2, 3))
+        wanted[name] = least_hw.sum() / (label_hw != IGNORE).sum()
     got = {one.name: one.figures["disagreement"] for one in result.images}
     assert got == pytest.approx(wanted, abs=1e-5)
     assert [one.name for one in result.images] == sorted(got, key=lambda name: -got[name])
@@ -112,17 +110,6 @@ def test_images_that_are_in_the_training_set_are_left_out(
     assert result.notes == ("left out: 6 images that train has already.",)
 
 
-def test_a_link_to_itself_is_named_and_left_out(
-    network: Path, folder: Path, tmp_path: Path
-) -> None:
-    save_image(tmp_path / "new" / "other.png", 1)
-    (tmp_path / "new" / "itself.png").symlink_to("itself.png")
-    result = suggest(network, [str(tmp_path / "new")], device="cpu")
-    assert result is not None
-    assert [Path(one.name).name for one in result.images] == ["other.png"]
-    assert [one["name"] for one in result.skipped] == ["itself.png"]
-
-
 def test_without_the_training_images_only_one_figure_counts_and_a_note_says_so(
     network: Path, folder: Path, tmp_path: Path
 ) -> None:
@@ -135,19 +122,6 @@ def test_without_the_training_images_only_one_figure_counts_and_a_note_says_so(
     assert unsure == sorted(unsure, reverse=True)
     (note,) = result.notes
     assert note.startswith("not compared with the training images: ")
-
-
-def test_a_very_different_image_is_far_from_the_training_images(
-    network: Path, folder: Path, tmp_path: Path
-) -> None:
-    plain = tmp_path / "new" / "plain.png"
-    plain.parent.mkdir()
-    Pillow.new("RGB", (56, 40), (255, 0, 255)).save(plain)
-    near = folder / "images/val/0.png"
-    result = suggest(network, [str(plain), str(near)], device="cpu")
-    assert result is not None
-    distance = {Path(one.name).name: one.figures["distance"] for one in result.images}
-    assert distance["plain.png"] > distance["0.png"]
 
 
 def test_a_broken_image_of_a_dataset_is_named_and_left_out(network: Path, folder: Path) -> None:
@@ -189,6 +163,7 @@ def test_what_users_get_wrong_is_one_line(
         ([network, "--set", "model.rank=3"], "settings of data and eval"),
         ([network, "--most", "0"], "--most"),
         ([network, "--root", tmp_path / "nowhere"], "nowhere"),
+        ([network, save_image(tmp_path / "a.png", 1), "--root", tmp_path / "no"], "no"),
         ([other, "--data", tmp_path / "missing.yaml"], "missing.yaml"),
         (["runz"], "no network 'runz'"),
     ):
@@ -197,18 +172,8 @@ def test_what_users_get_wrong_is_one_line(
         assert words in err
 
 
-def test_a_named_split_that_is_missing_is_an_error_for_new_images_too(
-    capsys: pytest.CaptureFixture[str], network: Path, tmp_path: Path
-) -> None:
-    image = save_image(tmp_path / "a.png", 1)
-    code, _, err = run(
-        capsys, "suggest", str(network), str(image), "--root", str(tmp_path / "no"), "--device=cpu"
-    )
-    assert (code, err.count("\n")) == (2, 1)
-
-
 def test_a_mask_without_labels_is_left_out(network: Path, folder: Path) -> None:
-    write_mask(folder / "masks/train/2.png", np.full((40, 56), IGNORE, np.uint8), ())
+    Pillow.new("L", (56, 40), IGNORE).save(folder / "masks/train/2.png")
     result = suggest(network, device="cpu")
     assert result is not None
     assert len(result.images) == 5
