@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from reconet.models.context import ContextModule as ContextModule
     from reconet.models.features import Features as Features
     from reconet.models.features import Logits as Logits
+    from reconet.models.segmenter import MODULES as MODULES
     from reconet.models.segmenter import Segmenter as Segmenter
     from reconet.models.segmenter import create_model as create_model
-    from reconet.models.whole import MODULES as MODULES
     from reconet.recipes import find_recipe as find_recipe
     from reconet.recipes.schema import Recipe as Recipe
 
@@ -37,7 +37,7 @@ _HOME = {
     "BACKBONES": "reconet.models.backbone",
     "CONTEXTS": "reconet.models.context",
     "DATASETS": "reconet.data",
-    "MODULES": "reconet.models.whole",
+    "MODULES": "reconet.models.segmenter",
     "Backbone": "reconet.models.backbone",
     "ContextInfo": "reconet.models.context",
     "ContextModule": "reconet.models.context",

@@ -15,9 +15,8 @@ from PIL import Image as Pillow
 
 from reconet.data import open_dataset
 from reconet.models.context.reconet import TensorReconstruction
-from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import Segmenter, build_model, create_model
-from reconet.models.trained import TrainedNetwork, save_trained
+from reconet.models.trained import NetworkInfo, TrainedNetwork, save_trained
 from reconet.recipes import Recipe, apply_overrides, find_recipe, write_recipe
 from reconet.system.run_files import BEST, LOG, RECIPE
 from reconet.types import Image, Palette

@@ -20,8 +20,7 @@ from torch import nn
 from reconet.cli import main
 from reconet.data import DATASETS
 from reconet.models.context import CONTEXTS
-from reconet.models.context.attention_maps import AttentionMaps, RecordedPass
-from reconet.models.context.base import ContextModule
+from reconet.models.context.base import AttentionMaps, ContextModule, RecordedPass
 from reconet.models.features import Stages
 from tests.factories import smooth_image
 from tools import make_contexts, make_datasets

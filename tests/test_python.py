@@ -16,7 +16,7 @@ from PIL import Image as Pillow
 import reconet
 from reconet.data import DATASETS
 from reconet.models.backbone import BACKBONES
-from reconet.models.whole import MODULES
+from reconet.models.segmenter import MODULES
 from reconet.system import own_code
 from tests.cli.run import run
 from tests.factories import smooth_image

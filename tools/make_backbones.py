@@ -10,8 +10,7 @@ import torch
 
 from reconet.cost import module_cost
 from reconet.models.backbone import make_backbone
-from reconet.models.backbone.families import FAMILIES
-from reconet.models.backbone.known import KNOWN
+from reconet.models.backbone.families import FAMILIES, KNOWN
 from reconet.recipes import Model
 
 PAGE = Path(__file__).parent.parent / "docs" / "backbones.md"

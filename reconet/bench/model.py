@@ -31,9 +31,8 @@ from reconet.inference.network import make_forward, make_network
 from reconet.inference.windows import Forward
 from reconet.models.context import CONTEXTS
 from reconet.models.layers import resize
-from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import Segmenter, build_model
-from reconet.models.trained import TrainedNetwork
+from reconet.models.trained import NetworkInfo, TrainedNetwork
 from reconet.recipes.overrides import with_context
 from reconet.recipes.schema import Data, Model, Recipe, Train
 from reconet.system.hardware import make_bf16_safe

@@ -17,7 +17,7 @@ from reconet.cache.key import digest_of, digest_of_tensors, facts_of_trunk
 from reconet.cache.store import ABOUT
 from reconet.data.transforms import Augmentation
 from reconet.errors import CheckpointError, DataError, RecipeError
-from reconet.models.projection import set_projection
+from reconet.models.layers import set_projection
 from reconet.models.segmenter import Segmenter
 from reconet.system.distributed import Processes
 from reconet.system.files import write_bytes

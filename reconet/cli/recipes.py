@@ -76,8 +76,8 @@ def show(
 
 def _check_network(recipe: "Recipe") -> str:
     """Build the network, load its weights, and describe them."""
+    from reconet.models.backbone import load_backbone
     from reconet.models.segmenter import build_model
-    from reconet.models.weights import load_backbone
 
     model = build_model(recipe, num_classes=2, pretrained=False)
     weights = recipe.model.weights

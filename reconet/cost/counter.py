@@ -5,7 +5,7 @@ no values.
 
 MACs are the products of convolutions, linear layers and matrix products, each counted once.
 Element-wise work, norms, pooling and resizing are not counted. The paper counts differently: see
-cost/paper/.
+cost/paper.py.
 """
 
 import copy

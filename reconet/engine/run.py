@@ -41,8 +41,7 @@ from reconet.engine.validate import validate
 from reconet.errors import DataError
 from reconet.evaluation import StoppedError, keep_predictions, keep_validation
 from reconet.inference.protocol import Protocol
-from reconet.models.network_info import NetworkInfo
-from reconet.models.trained import TrainedNetwork
+from reconet.models.trained import NetworkInfo, TrainedNetwork
 from reconet.recipes.schema import Recipe
 from reconet.system.distributed import Processes, join_processes
 from reconet.system.hardware import keep_freed_memory

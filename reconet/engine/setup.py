@@ -16,10 +16,9 @@ from reconet.engine.optim import Ema, make_optimizer
 from reconet.engine.sync_batchnorm import synchronise_batchnorm
 from reconet.engine.train import State
 from reconet.errors import DataError, RecipeError, TrainingError
-from reconet.models.loss_terms import PIXEL_TERMS, REGION_TERMS
-from reconet.models.losses import term_weights
+from reconet.models.backbone import find_weights
+from reconet.models.losses import PIXEL_TERMS, REGION_TERMS, term_weights
 from reconet.models.segmenter import Segmenter, build_model, complete_backbone
-from reconet.models.weights import find_weights
 from reconet.recipes.schema import Loss, Recipe
 from reconet.system.distributed import Processes
 from reconet.system.hardware import make_bf16_safe, set_deterministic

@@ -19,7 +19,7 @@ from reconet.inference.network import Network, open_network
 from reconet.inference.own_network import UNKNOWN
 from reconet.inference.predictor import Predictor
 from reconet.inference.protocol import Protocol
-from reconet.models.network_info import NetworkInfo
+from reconet.models.trained import NetworkInfo
 from reconet.recipes import apply_overrides
 from reconet.recipes.schema import Data, Recipe, Train
 from reconet.system.distributed import join_processes

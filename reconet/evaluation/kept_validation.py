@@ -26,9 +26,14 @@ from reconet.evaluation.confusion import count_model_confusion
 from reconet.evaluation.evaluate import Evaluation, check_classes, no_labels_error
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import predict_labels
-from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import Segmenter
-from reconet.models.trained import TrainedNetwork, find_weights, load_trained, read_info
+from reconet.models.trained import (
+    NetworkInfo,
+    TrainedNetwork,
+    find_weights,
+    load_trained,
+    read_info,
+)
 from reconet.system.distributed import Processes
 from reconet.system.files import write_text
 from reconet.system.progress import SILENT, Progress

@@ -20,10 +20,9 @@ from reconet.explain.draw import Panel, panel_grid
 from reconet.explain.maps import explain_maps
 from reconet.explain.ranks import explain_ranks
 from reconet.inference import find_network, whole_image
-from reconet.models.context.attention_maps import Point
+from reconet.models.context.base import Point
 from reconet.models.layers import resize
-from reconet.models.network_info import NetworkInfo
-from reconet.models.trained import TrainedNetwork, load_trained
+from reconet.models.trained import NetworkInfo, TrainedNetwork, load_trained
 from reconet.report import html_page, png_source
 from reconet.system.distributed import pick_device
 from reconet.system.files import check_output_folder, check_stays, write_bytes, write_text

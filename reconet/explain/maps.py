@@ -10,7 +10,7 @@ from reconet.errors import RecipeError
 from reconet.explain import draw
 from reconet.explain.draw import Content, Panel, value_range
 from reconet.models.context import CONTEXTS, ContextModule
-from reconet.models.context.attention_maps import AttentionMaps, Point, RecordedPass
+from reconet.models.context.base import AttentionMaps, Point, RecordedPass
 from reconet.models.segmenter import Segmenter
 
 PANELS_PER_ROW = 6

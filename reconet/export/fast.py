@@ -45,8 +45,7 @@ from reconet.inference.network import make_network, open_export
 from reconet.inference.probe import hash_export
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import Forward, predict_labels
-from reconet.models.network_info import NetworkInfo
-from reconet.models.trained import TrainedNetwork, load_trained
+from reconet.models.trained import NetworkInfo, TrainedNetwork, load_trained
 from reconet.recipes.schema import Data
 from reconet.system.files import write_text
 from reconet.system.hardware import make_bf16_safe

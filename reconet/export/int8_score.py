@@ -15,7 +15,7 @@ from reconet.export.formats import save_openvino
 from reconet.inference.backends import ExportInfo, open_exported
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import Forward
-from reconet.models.network_info import NetworkInfo
+from reconet.models.trained import NetworkInfo
 from reconet.system.distributed import Processes, pick_device
 from reconet.system.progress import SILENT, Progress
 from reconet.system.readable import counted

@@ -36,7 +36,7 @@ from reconet.errors import (
     pick,
 )
 from reconet.inference.probe import probe_export
-from reconet.models.network_info import FORMAT, NetworkInfo, check_texts
+from reconet.models.trained import FORMAT, NetworkInfo, check_texts
 from reconet.system.hardware import make_bf16_safe
 from reconet.system.readable import counted
 from reconet.system.reading import WEIGHTS_BYTES, check_file, open_file, read_file

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from reconet import zoo
 from reconet.errors import CheckpointError
-from reconet.models.hub import find_shared
 from reconet.models.trained import read_info
+from reconet.models.weights import find_shared
 from reconet.system.distributed import Processes
 from reconet.system.files import check_stays
 from reconet.system.progress import SILENT, Progress

@@ -11,11 +11,9 @@ from torch import Tensor, nn
 from reconet.errors import RecipeError, unknown
 from reconet.inference.backends import BACKENDS, open_exported
 from reconet.inference.windows import Forward
-from reconet.models.fold import fold_batchnorm
-from reconet.models.network_info import NetworkInfo
+from reconet.models.fold import fold_batchnorm, use_winograd
 from reconet.models.segmenter import Segmenter
-from reconet.models.trained import TrainedNetwork, load_trained
-from reconet.models.winograd import use_winograd
+from reconet.models.trained import NetworkInfo, TrainedNetwork, load_trained
 from reconet.system.hardware import bf16_works, make_bf16_safe
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}

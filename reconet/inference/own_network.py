@@ -11,10 +11,8 @@ from torch import nn
 from reconet.data.classes import default_palette
 from reconet.data.registry import with_absolute_root
 from reconet.errors import CheckpointError, RecipeError
-from reconet.models.network_info import NetworkInfo
-from reconet.models.segmenter import Segmenter, build_model, wrap_module
-from reconet.models.trained import TrainedNetwork, put_weights, save_trained
-from reconet.models.whole import MODULES
+from reconet.models.segmenter import MODULES, Segmenter, build_model, wrap_module
+from reconet.models.trained import NetworkInfo, TrainedNetwork, put_weights, save_trained
 from reconet.recipes.schema import Data, Eval, Model, Recipe, Train
 from reconet.system.own_code import imported_names
 from reconet.types import Palette

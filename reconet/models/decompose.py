@@ -52,10 +52,6 @@ class Decomposition:
         """Compute the whole tensor_bchw: A of reconet, Y of reconet_plus."""
         return reconstruct(self.factors)
 
-    def sub_tensor(self, rank: int) -> Tensor:
-        """Compute T_i = lambda_i c_i o p_i, tensor_bchw. Over all ranks they sum to T."""
-        return reconstruct(self._only(rank))
-
     def heat(self, rank: int) -> Tensor:
         """Compute the mean over channels of what a rank adds, heat_hw, of the first image.
 
@@ -79,36 +75,25 @@ class Decomposition:
     @torch.no_grad()
     def logits(self, keep_r: Tensor) -> Tensor:
         """Compute logits_bkij with only the kept ranks: booleans, or a factor for each lambda."""
-        return self.finish(self.rest_bchw + self.contribution(keep_r))
+        weight_r = self.factors.weight_r * keep_r.to(self.factors.weight_r)
+        kept_bchw = self._fused(self.factors._replace(weight_r=weight_r))
+        return self._finish(self.rest_bchw + kept_bchw)
 
     @torch.no_grad()
-    def contribution(self, keep_r: Tensor) -> Tensor:
-        """Compute W_t core(T) of some ranks: what they add to the pre-activation."""
-        factors = self.factors
-        weight_r = factors.weight_r * keep_r.to(factors.weight_r)
-        return self._fused(factors._replace(weight_r=weight_r))
-
-    @torch.no_grad()
-    def part(self, rank: int) -> Tensor:
-        """Compute contribution() of one rank, without the others."""
-        return self._fused(self._only(rank))
-
-    @torch.no_grad()
-    def finish(self, fused_bchw: Tensor) -> Tensor:
-        """Compute logits_bkij from the pre-activation of the fusing convolution."""
-        return self.classify(torch.relu(self.norm(fused_bchw)))
-
     def leave_one_out(self) -> Iterator[Tensor]:
         """Yield logits_bkij with all ranks, then without each of them in turn."""
-        every_r = torch.ones(self.rank, device=self.x_bchw.device)
-        fused_bchw = self.rest_bchw + self.contribution(every_r)
-        yield self.finish(fused_bchw)
+        fused_bchw = self.rest_bchw + self._fused(self.factors)
+        yield self._finish(fused_bchw)
         for rank in range(self.rank):
-            yield self.finish(fused_bchw - self.part(rank))
+            yield self._finish(fused_bchw - self._fused(self._only(rank)))
 
     def _fused(self, factors: Factors) -> Tensor:
+        """Compute W_t core(T): what some ranks add to the pre-activation."""
         result_bchw = self.core.apply_tensor(self.x_bchw, reconstruct(factors))
         return F.conv2d(result_bchw, self.fuse_cc[:, :, None, None])
+
+    def _finish(self, fused_bchw: Tensor) -> Tensor:
+        return self.classify(torch.relu(self.norm(fused_bchw)))
 
     def _only(self, rank: int) -> Factors:
         if not 0 <= rank < self.rank:

@@ -1,5 +1,6 @@
 """Types that the parts of a network pass to one another."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,6 +24,15 @@ class Stages(NamedTuple):
     c2: FeatureSpec
     c3: FeatureSpec
     c4: FeatureSpec
+
+
+def stages_of(channels: Sequence[int], strides: Sequence[int], crop: tuple[int, int]) -> Stages:
+    """Return the shapes of c1..c4 for an input of size `crop`."""
+    specs = [
+        FeatureSpec(channels=c, height=-(-crop[0] // s), width=-(-crop[1] // s))
+        for c, s in zip(channels, strides, strict=True)
+    ]
+    return Stages(*specs)
 
 
 class Features(NamedTuple):

@@ -4,18 +4,23 @@ In the paper's form the mean of r products of three gates near one half cancels 
 learns, and an attention that is the same everywhere does nothing. All measures are computed from
 the factors, by r-by-r matrices. The tensor itself is never built.
 
+Whether the tensor depends on the image shows if it is replaced by its mean over many images. If the
+score stays the same, one fixed map would do. Maps differ in size from image to image, so the mean
+is taken at one size, that of the training crop's map, and is resized to each map.
+
 Dimensions: b batch, r rank, n the length of any axis.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from reconet.models.context.base import ContextModule
-from reconet.models.context.low_rank import Factors, LowRankCore
+from reconet.models.context.low_rank import Factors, LowRankCore, reconstruct
+from reconet.models.layers import resize
 
 FactorAxis = Literal["channel", "row", "column"]
 
@@ -50,14 +55,8 @@ def record_liveness(context: ContextModule, passes: int = 8) -> Iterator[list[Li
         if len(measured) < passes and isinstance(core, LowRankCore):
             measured.append(liveness(core.factors(args[0])))
 
-    if context.core is None:
+    with nullcontext() if context.core is None else _hooked(context.core, record):
         yield measured
-        return
-    hook = context.core.register_forward_hook(record)
-    try:
-        yield measured
-    finally:
-        hook.remove()
 
 
 def mean_liveness(measured: list[Liveness]) -> Liveness | None:
@@ -127,3 +126,60 @@ def _square_root(matrix_brr: Tensor) -> Tensor:
     root_br = value_br.clamp(min=0).sqrt()
     root_brr: Tensor = (vector_brr * root_br.unsqueeze(-2)) @ vector_brr.transpose(-1, -2)
     return root_brr
+
+
+class MeanTensor:
+    """The mean of low-rank tensors at one size."""
+
+    def __init__(self, size: tuple[int, int]) -> None:
+        self.size = size
+        self._sum_chw: Tensor | None = None
+        self._count = 0
+
+    def add(self, tensor_bchw: Tensor) -> None:
+        """Add the tensors of some images."""
+        part_chw = resize(tensor_bchw.cpu().double(), self.size).sum(0)
+        self._sum_chw = part_chw if self._sum_chw is None else self._sum_chw + part_chw
+        self._count += len(tensor_bchw)
+
+    def value(self) -> Tensor:
+        """Return tensor_chw, the mean of what was added."""
+        if self._sum_chw is None:
+            raise ValueError("the mean of no tensors")
+        return self._sum_chw / self._count
+
+
+@contextmanager
+def record_mean(core: LowRankCore, size: tuple[int, int]) -> Iterator[MeanTensor]:
+    """Average the tensors of all images that pass through a core."""
+    mean = MeanTensor(size)
+
+    def record(_: nn.Module, args: tuple[Tensor], result_bchw: Tensor) -> None:
+        mean.add(reconstruct(core.factors(args[0])))
+
+    with torch.no_grad(), _hooked(core, record):
+        yield mean
+
+
+@contextmanager
+def replace_tensor(core: LowRankCore, tensor_chw: Tensor) -> Iterator[None]:
+    """Let a core use one fixed tensor for all images, and not each image's own."""
+
+    def replace(_: nn.Module, args: tuple[Tensor], result_bchw: Tensor) -> Tensor:
+        x_bchw = args[0]
+        fixed_bchw = resize(tensor_chw[None], (x_bchw.shape[2], x_bchw.shape[3])).to(x_bchw)
+        return core.apply_tensor(x_bchw, fixed_bchw.expand_as(x_bchw))
+
+    with torch.no_grad(), _hooked(core, replace):
+        yield
+
+
+@contextmanager
+def _hooked(
+    module: nn.Module, hook: Callable[[nn.Module, tuple[Tensor], Tensor], Tensor | None]
+) -> Iterator[None]:
+    handle = module.register_forward_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()

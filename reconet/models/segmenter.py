@@ -1,6 +1,6 @@
 """The whole network: image -> backbone -> context -> classifier -> logits of its size."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, Self, TypeVar, get_type_hints
 
@@ -8,7 +8,7 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor, nn
 
-from reconet.errors import RecipeError, pick, unknown
+from reconet.errors import DataError, RecipeError, pick, unknown
 from reconet.models.backbone import (
     Backbone,
     Stem,
@@ -16,22 +16,26 @@ from reconet.models.backbone import (
     check_backbone,
     check_backbone_name,
     complete_model,
+    find_weights,
+    load_backbone,
     make_backbone,
 )
 from reconet.models.backbone.base import MEAN, STD
 from reconet.models.context import CONTEXTS
-from reconet.models.context.base import ContextModule
-from reconet.models.decoder import READS, LightDecoder
-from reconet.models.features import Features, Logits
-from reconet.models.head import AuxiliaryHead, classifier
+from reconet.models.context.base import ContextInfo, ContextModule
+from reconet.models.features import Context, Features, Logits, Stages
+from reconet.models.head import READS, AuxiliaryHead, LightDecoder, classifier
 from reconet.models.layers import resize
-from reconet.models.weights import find_weights, load_backbone
-from reconet.models.whole import MODULES, PassOn, WholeBackbone
 from reconet.recipes.schema import Data, Model, Recipe, validation_message
 from reconet.recipes.values import no_truth_for_number
 from reconet.types import MAX_CLASSES
 
 T = TypeVar("T", Data, Model)
+
+# Whole networks of a user by the name that files and recipes use, image_b3hw -> logits_bkhw. Each
+# is called with the number of classes, and with its own options by name. Empty: they come from
+# modules that a user imports (--import).
+MODULES: dict[str, Callable[..., nn.Module]] = {}
 
 
 class Segmenter(nn.Module):
@@ -211,6 +215,40 @@ def complete_backbone(recipe: Recipe) -> Recipe:
     return recipe.model_copy(update={"model": complete_model(recipe.model)})
 
 
+class WholeBackbone(Backbone):
+    """A module whose logits stand for all four maps."""
+
+    def __init__(self, module: nn.Module, num_classes: int) -> None:
+        super().__init__()
+        self.module = module
+        self.channels, self.strides = (num_classes,) * 4, (1,) * 4
+
+    def forward(self, image_bchw: Tensor) -> Features:
+        logits = self.module(image_bchw)
+        classes = self.channels[0]
+        if not isinstance(logits, Tensor) or logits.ndim != 4 or logits.shape[1] != classes:
+            got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+            raise DataError(
+                f"{type(self.module).__name__} must return logits (b, {classes}, h, w), one map "
+                f"for each class; it returned {got}."
+            )
+        return Features(logits, logits, logits, logits)
+
+
+class PassOn(ContextModule):
+    """A context that does nothing, behind a module that gives logits."""
+
+    info = ContextInfo(title="own network", paper="", idea="A network of your own.")
+    gives_logits = True
+
+    def __init__(self, stages: Stages, *, num_classes: int) -> None:
+        super().__init__(stages, num_classes=num_classes)
+        self.out_channels = num_classes
+
+    def forward(self, features: Features) -> Context:
+        return Context(features.c4, {})
+
+
 def wrap_module(
     module: nn.Module,
     num_classes: int,
@@ -231,39 +269,22 @@ def _build(settings: Model, crop: tuple[int, int], num_classes: int) -> Segmente
     options = check_model(settings)
     if settings.module is not None:
         model = wrap_module(MODULES[settings.module](num_classes, **options), num_classes)
-    else:
-        settings = complete_model(settings)
-        model = _assemble(settings, crop, num_classes, options)
-    model.built_from = settings, crop
-    return model
-
-
-def _check_classes(num_classes: int) -> None:
-    if not isinstance(num_classes, int) or not 1 <= num_classes <= MAX_CLASSES:
-        raise RecipeError(
-            f"num_classes must be from 1 to {MAX_CLASSES}, as labels have 8 bits; got "
-            f"{num_classes}. Join rare classes, or leave them out."
-        )
-
-
-def _assemble(
-    settings: Model, crop: tuple[int, int], num_classes: int, options: dict[str, Any]
-) -> Segmenter:
+        model.built_from = settings, crop
+        return model
+    settings = complete_model(settings)
     find_weights(settings)
     net = make_backbone(settings)
     loaded = ""
     if settings.weights is not None:
-        report = load_backbone(net, settings.weights)
-        loaded = f"{settings.weights}, {len(report.loaded)} of {len(net.state_dict())} tensors"
-        loaded += " of the backbone"
+        count = len(load_backbone(net, settings.weights).loaded)
+        loaded = f"{settings.weights}, {count} of {len(net.state_dict())} tensors of the backbone"
     stages = net.stages(crop)
     if settings.project is not None:
         stages = stages._replace(c4=replace(stages.c4, channels=settings.project))
     context = CONTEXTS[settings.context](stages, num_classes=num_classes, **options)
     decoder = None
     if settings.decoder == "light":
-        channels = context.out_channels
-        decoder = LightDecoder(stages, channels=channels, num_classes=num_classes)
+        decoder = LightDecoder(stages, channels=context.out_channels, num_classes=num_classes)
     model = Segmenter(
         net,
         context,
@@ -275,8 +296,16 @@ def _assemble(
         mean=tuple(net.input_mean),
         std=tuple(net.input_std),
     )
-    model.weights_from = loaded
+    model.weights_from, model.built_from = loaded, (settings, crop)
     return model
+
+
+def _check_classes(num_classes: int) -> None:
+    if not isinstance(num_classes, int) or not 1 <= num_classes <= MAX_CLASSES:
+        raise RecipeError(
+            f"num_classes must be from 1 to {MAX_CLASSES}, as labels have 8 bits; got "
+            f"{num_classes}. Join rare classes, or leave them out."
+        )
 
 
 def _checked(kind: type[T], **values: Any) -> T:
@@ -289,36 +318,33 @@ def _checked(kind: type[T], **values: Any) -> T:
 def check_model(settings: Model) -> dict[str, Any]:
     """Check the names of a network's parts, and return the options of its context.
 
-    Options come from files and command lines, so their names and types are checked. model.rank is
-    passed on to contexts that have a rank. The others ignore it, so that any recipe takes any
-    context. Nothing is built.
+    model.rank is passed on to contexts that have a rank. The others ignore it, so that any recipe
+    takes any context. Nothing is built.
     """
     options = dict[str, Any](settings.options)
     if settings.module is not None:
-        owner, make = f"module {settings.module!r}", pick(MODULES, settings.module, "module")
+        make = pick(MODULES, settings.module, "module")
         hints = get_type_hints(make.__init__ if isinstance(make, type) else make)  # type: ignore[misc]
-        return _checked_options(owner, options, hints, {})
+        return _check_options("module", settings.module, options, hints)
     check_backbone_name(settings)
     context = pick(CONTEXTS, settings.context, "context")
     hints = get_type_hints(context.__init__, include_extras=True)
-    if settings.rank is not None and "rank" in hints:
-        if options.get("rank", settings.rank) != settings.rank:
-            raise RecipeError("model.rank and model.options.rank differ; set one of them.")
-        options["rank"] = settings.rank
-    owner = f"context {settings.context!r}"
-    return _checked_options(owner, options, hints, context.info.removed)
+    rank = settings.rank if "rank" in hints else None
+    if rank is not None and options.setdefault("rank", rank) != rank:
+        raise RecipeError("model.rank and model.options.rank differ; set one of them.")
+    for option in options.keys() & context.info.removed.keys():
+        raise RecipeError(f"option {settings.context}.{option} {context.info.removed[option]}.")
+    return _check_options("context", settings.context, options, hints)
 
 
-def _checked_options(
-    owner: str, options: dict[str, Any], hints: dict[str, Any], removed: Mapping[str, str]
+def _check_options(
+    kind: str, name: str, options: Mapping[str, Any], hints: Mapping[str, Any]
 ) -> dict[str, Any]:
+    """Check names and types of options, which come from files and command lines."""
     known, checked = hints.keys() - {"stages", "num_classes", "return"}, dict[str, Any]()
-    name = owner.split("'")[1]
     for option, value in options.items():
-        if option in removed:
-            raise RecipeError(f"option {name}.{option} {removed[option]}.")
         if option not in known:
-            raise unknown(f"option of {owner}:", option, known)
+            raise unknown(f"option of {kind} {name!r}:", option, known)
         try:
             read = TypeAdapter(hints[option]).validate_python
             checked[option] = no_truth_for_number(value, read)

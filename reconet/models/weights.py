@@ -1,20 +1,37 @@
-"""Load pretrained weights of a backbone: its public ones, others of timm, or a local file."""
+"""Read files of weights, from strangers and from the hub.
 
-from collections import Counter
+Only tensors are read: safetensors, or torch files in `weights_only` mode. No code in a file is run.
+"""
+
+import logging
+import pickle
+import re
+import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from ssl import SSLError
+from threading import Event, Thread
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
 
+import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
-from reconet.errors import CheckpointError
-from reconet.models.backbone import PUBLIC, Backbone, PublicWeights, find_public_weights
-from reconet.models.hub import download
-from reconet.models.weight_files import WEIGHT_FILE_INSTEAD, read_tensors
-from reconet.recipes.schema import Model
-from reconet.system.readable import counted
+from reconet.errors import CheckpointError, first_line
+from reconet.system.reading import WEIGHTS_BYTES, check_file
+from reconet.system.run_files import BEST
+from reconet.system.tensor_files import check_sum
 
 CLASSIFIERS = ("fc.", "classifier.")  # of ImageNet, which a backbone does not need
+PATIENCE = 10.0  # seconds until the hub has answered, or counts as out of reach: as the library's
+WEIGHT_FILE_INSTEAD = (
+    "set model.weights to a .safetensors or .pth file, or model.weights=null to begin with random "
+    "weights, which needs many more images"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,36 +45,14 @@ class LoadReport:
     other_shape: tuple[str, ...]
 
     @property
-    def fits(self) -> bool:
-        return not (self.missing or self.unexpected or self.other_shape)
-
-
-def find_weights(settings: Model) -> None:
-    """Raise if the weights that a backbone starts from cannot be had.
-
-    It takes a second or two. To build the network first would take longer.
-    """
-    if settings.weights is None or settings.module is not None:
-        return
-    if settings.weights in PUBLIC:
-        find_public_weights(settings)
-    else:
-        _find(settings.weights)
-
-
-def load_backbone(net: Backbone, source: str) -> LoadReport:
-    """Load weights into `net`, completely or not at all."""
-    found = net.public_weights() if source in PUBLIC else PublicWeights(read_tensors(_find(source)))
-    state = {key.removeprefix("module."): value for key, value in found.tensors.items()}
-    own = {key: value for key, value in net.state_dict().items() if key not in found.without}
-    report = compare_weights(own, state)
-    if not report.fits:
-        raise CheckpointError(f"{source} does not fit {net.name}: {_explain(report, net, state)}.")
-    broken = [key for key in report.loaded if not _is_number(state[key])]
-    if broken:
-        raise CheckpointError(f"{source}: {broken[0]} holds values that are not finite numbers.")
-    net.load_state_dict({key: state[key] for key in report.loaded}, strict=False)
-    return report
+    def problems(self) -> dict[str, tuple[str, ...]]:
+        """Return the keys that do not fit, by kind."""
+        kinds = {
+            "missing": self.missing,
+            "unexpected": self.unexpected,
+            "of another shape": self.other_shape,
+        }
+        return {kind: keys for kind, keys in kinds.items() if keys}
 
 
 def compare_weights(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> LoadReport:
@@ -76,44 +71,119 @@ def compare_weights(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> L
     )
 
 
-def _find(source: str) -> Path:
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read the tensors of a .safetensors file, or of a torch file without running its pickle."""
+    content = read_content(path)
+    if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
+        content = content["state_dict"]
+    return named_tensors(content, path)
+
+
+def named_tensors(content: object, path: Path) -> dict[str, Tensor]:
+    """Return the content of a file if it is tensors by name, or raise an error."""
+    if not isinstance(content, dict) or not all(
+        isinstance(name, str) and isinstance(value, Tensor) and value.layout is torch.strided
+        for name, value in content.items()
+    ):
+        raise CheckpointError(f"{path} holds something else than named tensors.")
+    return content
+
+
+def read_content(path: Path) -> object:
+    """Read all that a file of weights holds, without running its pickle."""
+    try:
+        check_file(path, limit=WEIGHTS_BYTES)
+        if path.suffix == ".safetensors":
+            check_sum(path)
+            return load_file(path)
+        with warnings.catch_warnings(action="ignore"):  # about tensors that are refused here
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        wanted = re.search(r"GLOBAL ([\w.]+)", str(error))
+        what = f" ({wanted[1]})" if wanted else ""
+        raise CheckpointError(
+            f"{path} holds more than tensors{what}: it is damaged, or has code in it, which is "
+            "never run."
+        ) from error
+    except Exception as error:  # both parsers raise nearly anything about bytes they do not expect
+        reason = (isinstance(error, OSError) and error.strerror) or first_line(error)
+        raise CheckpointError(f"cannot read the weights {path}: {reason}.") from error
+
+
+def download_if_there(hub_id: str, file: str) -> Path | None:
+    """Fetch a file that a hub repository may or may not have."""
+    with suppress(CheckpointError):
+        return download(hub_id, file, instead="")
+    return None
+
+
+def download(
+    hub_id: str, file: str = "model.safetensors", *, instead: str = WEIGHT_FILE_INSTEAD
+) -> Path:
+    """Fetch one file of a hub repository, or take it from the local cache.
+
+    `instead` ends the error message: what the user can do without the hub.
+    """
+    import huggingface_hub as hub  # takes a moment to import, and most runs do not need it
+    from huggingface_hub.errors import HfHubHTTPError
+
+    verbosity = hub.logging.get_verbosity()
+    hub.logging.set_verbosity(logging.ERROR)  # its retries would be many lines; ours is one
+    try:
+        return Path(hub.hf_hub_download(hub_id, file, local_files_only=not hub_answers()))
+    except (OSError, ValueError, HfHubHTTPError) as error:
+        raise CheckpointError(
+            f"cannot get {hub_id!r} from the hub ({type(error).__name__}): it is not in the local "
+            f"cache, and the hub cannot be reached or does not have it; {instead}."
+        ) from error
+    finally:
+        hub.logging.set_verbosity(verbosity)
+
+
+@cache
+def hub_answers() -> bool:
+    """Tell whether the hub can be reached. Asked once.
+
+    The library would try for half a minute. A name server that is silent waits even longer, so
+    the question is asked in a thread of its own.
+    """
+    from huggingface_hub import constants
+
+    answered = Event()
+
+    def ask() -> None:
+        try:
+            urlopen(Request(constants.ENDPOINT, method="HEAD"), timeout=PATIENCE).close()
+        except HTTPError:
+            pass  # an answer too
+        except URLError as error:
+            if not isinstance(error.reason, SSLError):  # the library may know other certificates
+                return
+        except Exception:  # an address or an answer that makes no sense
+            return
+        answered.set()
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    asking = Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(PATIENCE)
+    return answered.is_set()
+
+
+def find_shared(source: str | Path) -> Path:
+    """Find the weights of a shared folder, or of a hub repository by its id, "owner/name"."""
     path = Path(source)
-    if path.is_file():
+    if path.is_dir():
+        if not (path / BEST).is_file():
+            raise CheckpointError(f"{path} is no shared network: there is no {BEST} in it.")
+        return path / BEST
+    if path.exists():
         return path
-    local = path.is_dir() or path.suffix in {".safetensors", ".pth", ".pt"}
-    if local or source.startswith(("/", ".", "~")):
-        raise CheckpointError(f"no weight file {source}.")
-    hub_id = source if "/" in source else f"timm/{source}"
-    return download(hub_id, "model.safetensors", instead=WEIGHT_FILE_INSTEAD)
-
-
-def _is_number(value: Tensor) -> bool:
-    # Floating and finite, or a counter.
-    if value.is_floating_point():
-        return value.device.type != "meta" and bool(value.isfinite().all())
-    return value.ndim == 0 and not value.is_complex()
-
-
-def _explain(report: LoadReport, net: Backbone, state: Mapping[str, Tensor]) -> str:
-    kinds = {
-        "missing": report.missing,
-        "unexpected": report.unexpected,
-        "of another shape": report.other_shape,
-    }
-    parts = [
-        f"{counted(len(keys), 'key')} {kind} ({_listed(keys)})"
-        for kind, keys in kinds.items()
-        if keys
-    ]
-    stem = "plain" if "conv1.weight" in state else "deep" if "conv1.0.weight" in state else None
-    hint = f"; its stem is {stem}: set model.stem={stem}" if stem not in {None, net.stem} else ""
-    return "; ".join(parts) + hint
-
-
-def _listed(keys: tuple[str, ...]) -> str:
-    """List every key if they are few, else how many there are in each stage."""
-    if len(keys) <= 6:
-        return ", ".join(keys)
-    return ", ".join(
-        f"{stage}: {n}" for stage, n in sorted(Counter(k.split(".")[0] for k in keys).items())
-    )
+    hub_id = str(source)
+    if hub_id.count("/") != 1 or hub_id.startswith(("/", ".", "~")):
+        raise CheckpointError(
+            f"no shared network at {source}: it is no folder, no hub id, and no name that "
+            "`reconet zoo` lists."
+        )
+    return download(hub_id, BEST, instead="name a folder that `reconet share` wrote")

@@ -9,7 +9,7 @@ from reconet.data.scenes.dataset import SCENES, ScenesOptions
 from reconet.data.scenes.generate import scene
 from reconet.errors import RecipeError, ReconetError
 from reconet.inference import Predictor, Protocol
-from reconet.models.network_info import NetworkInfo
+from reconet.models.trained import NetworkInfo
 from reconet.recipes import without_paths
 from reconet.serve.explore import count_ranks
 from reconet.serve.schemas import ClassInfo, Example, Examples, Fact, ModelInfo, UploadLimits

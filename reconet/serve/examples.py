@@ -8,7 +8,7 @@ from reconet.data.options import read_options
 from reconet.data.scenes.dataset import SCENES, ScenesOptions
 from reconet.data.scenes.generate import scene
 from reconet.errors import RecipeError, ReconetError
-from reconet.models.network_info import NetworkInfo
+from reconet.models.trained import NetworkInfo
 from reconet.serve.schemas import Example, Examples
 from reconet.types import Image
 

@@ -4,7 +4,7 @@ from reconet.cost import ModelCost, recipe_costs
 from reconet.errors import ReconetError
 from reconet.inference.predictor import Predictor
 from reconet.inference.protocol import Protocol
-from reconet.models.network_info import NetworkInfo
+from reconet.models.trained import NetworkInfo
 from reconet.recipes import without_paths
 from reconet.recipes.schema import Model
 from reconet.serve.explore import count_ranks

@@ -34,8 +34,13 @@ from reconet.inference.protocol import Protocol
 from reconet.inference.windows import whole_image
 from reconet.models.context.low_rank import LowRankCore
 from reconet.models.decompose import decompose
-from reconet.models.liveness import FactorAxis, effective_rank, singular_values
-from reconet.models.mean_attention import record_mean, replace_tensor
+from reconet.models.liveness import (
+    FactorAxis,
+    effective_rank,
+    record_mean,
+    replace_tensor,
+    singular_values,
+)
 from reconet.models.segmenter import Segmenter, build_model
 from reconet.models.trained import put_weights
 from reconet.recipes import read_recipe

@@ -15,7 +15,7 @@ from reconet.evaluation import check_classes, open_labelled
 from reconet.inference import FoundNetwork, Network, Protocol, open_network
 from reconet.inference.by_name import find_in_processes
 from reconet.inference.folder.find import find_images
-from reconet.models.network_info import NetworkInfo
+from reconet.models.trained import NetworkInfo
 from reconet.recipes import Recipe
 from reconet.report import is_page
 from reconet.suggest.page import compose_page

@@ -11,24 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torch import Tensor
-
 from reconet.data import DATASETS
 from reconet.data.classes import colour_map
 from reconet.errors import CheckpointError, pick
 from reconet.models.backbone import RESNETS, Bottleneck
-from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import Segmenter, build_model
-from reconet.models.trained import TrainedNetwork, read_info, save_trained
-from reconet.models.weight_files import read_content
-from reconet.models.weights import compare_weights
+from reconet.models.trained import NetworkInfo, TrainedNetwork, read_info, save_trained
+from reconet.models.weights import compare_weights, named_tensors, read_content
 from reconet.recipes import write_recipe
 from reconet.recipes.schema import Model, Recipe, Train
 from reconet.system.run_files import BEST, RECIPE
 from reconet.types import MAX_CLASSES, Palette
 from reconet.zoo.catalogue import PublicNetwork
-from reconet.zoo.heads import Head, Names, State
-from reconet.zoo.toolkits import TOOLKITS, Toolkit
+from reconet.zoo.heads import TOOLKITS, Head, Names, State, Toolkit
 
 MOST_KEYS = 8  # of each kind, in a message
 SIMILAR = 0.8  # of the class names, by which a dataset is recognised
@@ -71,7 +66,10 @@ def convert_file(
     try:
         head = _find_head(state, toolkit)
         _check_config(str(meta.get("config")))
-        known = _name_classes(_count_classes(state, toolkit), dataset, classes, _names(meta))
+        named = meta.get("CLASSES")
+        if not isinstance(named, list | tuple) or not all(isinstance(one, str) for one in named):
+            named = ()
+        known = _name_classes(_count_classes(state, toolkit), dataset, classes, named)
         return _convert(path, state, toolkit, head, known, published)
     except CheckpointError as error:
         raise CheckpointError(f"cannot convert {path}: {error}") from error
@@ -98,27 +96,14 @@ def _read(path: Path) -> tuple[State, dict[str, Any]]:
     if not path.is_file():
         raise CheckpointError(f"there is no file {path}.")
     content = read_content(path)
-    content = content if isinstance(content, dict) else {}
-    state = content.get("state_dict", content.get("model", content))
-    if (
-        not isinstance(state, dict)
-        or not state
-        or not all(isinstance(k, str) and isinstance(v, Tensor) for k, v in state.items())
-    ):
-        raise CheckpointError(f"{path} holds something else than named tensors.")
+    content = content if isinstance(content, dict) else {"state_dict": content}
+    state = named_tensors(content.get("state_dict", content.get("model", content)), path)
     # Tensors may be views that pretend to be larger than what the file holds of them.
     if sum(value.nbytes for value in state.values()) > path.stat().st_size:
         raise CheckpointError(f"{path} is damaged: its tensors are larger than the file.")
     meta = content.get("meta")
     state = {key.removeprefix("module."): value for key, value in state.items()}
     return state, meta if isinstance(meta, dict) else {}
-
-
-def _names(meta: dict[str, Any]) -> tuple[str, ...]:
-    names = meta.get("CLASSES")
-    if isinstance(names, list | tuple) and all(isinstance(name, str) for name in names):
-        return tuple(names)
-    return ()
 
 
 def _check_config(config: str) -> None:
@@ -289,12 +274,13 @@ def _put_weights(network: Segmenter, state: State, names: Names) -> None:
     given = state | constants
     report = compare_weights(own, given)
     public = {ours: theirs for theirs, ours in names.items()}
-    kinds = {
-        "missing": [_rename(key, public) for key in report.missing],
-        "unexpected": [_rename(key, public) for key in (*report.unexpected, *report.ignored)],
-        "of another shape": [_rename(key, public) for key in report.other_shape],
-    }
-    parts = [f"{len(keys)} {kind} ({_listed(keys)})" for kind, keys in kinds.items() if keys]
+    kinds = report.problems
+    if report.ignored:
+        kinds["unexpected"] = (*report.unexpected, *report.ignored)
+    parts = [
+        f"{len(keys)} {kind} ({_listed([_rename(key, public) for key in keys])})"
+        for kind, keys in kinds.items()
+    ]
     if parts:
         raise CheckpointError(f"its keys do not fit: {', '.join(parts)}.")
     broken = [key for key in report.loaded if not given[key].isfinite().all()]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from reconet.cache import fit_projection
 from reconet.cache import projection as module
 from reconet.errors import CheckpointError
-from reconet.models.projection import set_projection
+from reconet.models.layers import set_projection
 from reconet.system.user_cache import cache_root
 from tests.cache.helpers import ALONE, AUGMENTATION, open_list, views_of
 from tests.factories import ProgressRecorder, tiny_model

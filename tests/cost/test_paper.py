@@ -3,12 +3,8 @@
 from pathlib import Path
 
 import pytest
-import torch
-from torch import nn
 
 from reconet.cost.paper import HeadCost, PaperRow, head_costs, paper_claims, paper_rows
-from reconet.cost.paper.rule import paper_cost
-from reconet.models.attention import Attention, Product
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +44,6 @@ def test_a_row_says_that_it_is_reproduced_if_it_prints_the_papers_digits(
     for row in rows.values():
         assert prints_what_the_paper_does(row) == (row.evidence != "not reproduced"), row.method
         assert ("assumes" in row.note) == (row.evidence == "assumed"), row.method
-
-
-def test_rows_that_only_a_search_could_fit_say_so(rows: dict[str, PaperRow]) -> None:
-    for row in rows.values():
-        searched = row.method.startswith(("APCNet", "A2Net", "LatentGNN"))
-        assert ("a fit exists, not an identification" in row.note) == searched
 
 
 def test_exact_rows_are_those_of_the_formulas(rows: dict[str, PaperRow]) -> None:
@@ -100,21 +90,6 @@ def test_each_row_has_its_flops_by_the_papers_rule(
     assert flops(rows[method]) == by_the_rule
 
 
-def test_heads_by_one_rule_have_their_published_cost(heads: list[HeadCost]) -> None:
-    assert {h.name: (h.macs, h.params) for h in heads} == {
-        "EMANet, no last 3x3": (41_785_753_600, 9_974_805),
-        "RecoNet": (42_071_752_704, 27_800_661),
-        "EMANet": (46_595_571_712, 11_149_589),
-        "DeepLabV3": (61_494_263_808, 15_540_501),
-        "PSPNet": (77_405_880_320, 23_084_565),
-        "DeepLabV3+": (82_900_942_848, 16_844_149),
-        "PSANet": (93_863_280_640, 27_677_205),
-        "CCNet": (99_969_138_688, 23_935_126),
-        # In use: without the two classifiers of its branches, which cost 2 * 21 * 512 * 64 * 64.
-        "DANet": (109_922_222_080 - 2 * 21 * 512 * 64 * 64, 23_957_697),
-    }
-
-
 def test_which_claims_of_the_paper_hold(rows: dict[str, PaperRow], heads: list[HeadCost]) -> None:
     claims = paper_claims(list(rows.values()), heads)
     assert [claim.holds for claim in claims] == [False, False, False, False, True]
@@ -130,48 +105,3 @@ def test_the_page_on_costs_has_the_figures_that_are_printed(rows: dict[str, Pape
         memory = "" if row.paper_mib is None else f" / {row.rule_mib:.2f}"
         line = f"{row.rule_g:.4f}{memory} | {figures}"
         assert line in text.replace("| the same |", "| not reproduced |"), row.method
-
-
-def test_heads_at_513_by_one_rule(heads: list[HeadCost]) -> None:
-    at_513 = {head.name: head.macs for head in head_costs(513)}
-    assert at_513["EMANet, no last 3x3"] == 43_101_760_000
-    assert at_513["RecoNet"] == 43_396_229_760
-    assert list(at_513)[:2] == [head.name for head in heads][:2]
-
-
-def test_the_papers_rule_counts_a_layer_at_its_last_call_only() -> None:
-    class Twice(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.relu = nn.ReLU()
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.relu(self.relu(x)[:, :1])  # type: ignore[no-any-return]
-
-    cost = paper_cost(Twice(), torch.empty(1, 3, 4, 5, device="meta"))
-    assert (cost.flops, cost.memory_bytes) == (20, 80)
-
-
-def test_a_product_layer_counts_two_for_each_multiply_add() -> None:
-    left, right = torch.empty(1, 3, 5, device="meta"), torch.empty(1, 5, 7, device="meta")
-    cost = paper_cost(Product(), left, right)
-    assert (cost.flops, cost.memory_bytes) == (2 * 3 * 5 * 7, 4 * 3 * 7)
-
-
-def test_an_attention_layer_is_two_products_and_the_map_between_them() -> None:
-    query, key, value = (torch.empty(1, n, d, device="meta") for n, d in [(6, 4), (5, 4), (5, 3)])
-    cost = paper_cost(Attention(), query, key, value)
-    assert (cost.flops, cost.memory_bytes) == (2 * 6 * 5 * (4 + 3), 4 * 6 * (5 + 3))
-
-
-def test_functions_count_only_if_asked_for() -> None:
-    class Functions(nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            pooled = nn.functional.adaptive_avg_pool2d(x, 2)
-            return nn.functional.interpolate(pooled @ pooled, size=(4, 4))
-
-    x = torch.empty(1, 3, 6, 8, device="meta")
-    assert paper_cost(Functions(), x).flops == 0
-    assert paper_cost(Functions(), x, as_layers=["pooling"]).flops == 3 * 6 * 8
-    assert paper_cost(Functions(), x, as_layers=["product"]).flops == 2 * 3 * 2 * 2 * 2
-    assert paper_cost(Functions(), x, as_layers=["resizing"]).flops == 3 * 4 * 4

@@ -8,9 +8,14 @@ import torch
 from reconet.engine.checkpoint import LogState, load_last, run_weights, save_last
 from reconet.engine.setup import make_state
 from reconet.errors import CheckpointError, RecipeError
-from reconet.models.network_info import NetworkInfo
 from reconet.models.segmenter import build_model
-from reconet.models.trained import TrainedNetwork, load_trained, put_weights, save_trained
+from reconet.models.trained import (
+    NetworkInfo,
+    TrainedNetwork,
+    load_trained,
+    put_weights,
+    save_trained,
+)
 from reconet.recipes import Recipe, apply_overrides
 from tests.engine.steps import ALONE, CLASSES, recipe, run, state_of
 

@@ -12,8 +12,8 @@ from reconet.data.scenes.generate import CLASSES
 from reconet.errors import CheckpointError, OutputError, RecipeError
 from reconet.export.share import CARD, RUN_FILES, upload_folder, write_shared_folder
 from reconet.inference.predictor import Predictor
-from reconet.models.hub import find_shared
 from reconet.models.trained import load_trained, save_trained
+from reconet.models.weights import find_shared
 from reconet.recipes import read_recipe
 from reconet.system.files import readable_bytes
 from reconet.system.run_files import BEST, LAST, LOG, RECIPE, SHEET
@@ -95,7 +95,7 @@ def test_a_folder_of_ours_is_written_again(run: Path, tmp_path: Path) -> None:
 def test_a_compact_file_is_smaller_and_every_door_opens_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("reconet.models.compact.SMALL", 0)  # all layers of a tiny network are int8
+    monkeypatch.setattr("reconet.models.trained.SMALL", 0)  # all layers of a tiny network are int8
     run, out = decided_run(tmp_path / "run", "model.aux=true"), tmp_path / "shared"
     words = ["share", str(run), "--out", str(out), "--licence", "mit"]
     assert main([*words, "--compact"]) == 0

@@ -38,9 +38,9 @@ from reconet.engine.run_directory import read_log
 from reconet.errors import ReconetError
 from reconet.export import export
 from reconet.inference.backends import open_exported
-from reconet.models import compact
+from reconet.models import trained as trained_file
 from reconet.models.trained import TrainedNetwork, load_trained, save_compact, save_trained
-from reconet.models.weight_files import read_tensors
+from reconet.models.weights import read_tensors
 from reconet.recipes import dump_recipe, read_recipe
 from reconet.system.user_cache import ROOT_VARIABLE
 from tests.data.formats.exports import EXPORTS, Scene
@@ -99,7 +99,7 @@ def trained(save: Callable[[Path, TrainedNetwork], None] = save_trained) -> byte
 
 
 def compact_file() -> bytes:
-    compact.SMALL = 0  # the layers of a tiny network count as large
+    trained_file.SMALL = 0  # the layers of a tiny network count as large
     return trained(save_compact)
 
 

@@ -15,9 +15,8 @@ from reconet.inference.predictor import Predictor
 from reconet.models.backbone import BACKBONES, Backbone
 from reconet.models.context.fcn import FCN
 from reconet.models.features import Features
-from reconet.models.segmenter import Segmenter, create_model
+from reconet.models.segmenter import MODULES, Segmenter, create_model
 from reconet.models.trained import load_trained
-from reconet.models.whole import MODULES
 from reconet.recipes import Data
 from tests.factories import smooth_image, tiny_model
 

@@ -1,23 +1,26 @@
+"""The whole network: what it is built of, what it refuses, and what it becomes for use."""
+
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
+from torch import nn
 
-import reconet
 from reconet.errors import RecipeError
-from reconet.models.context.reconet import RecoNet
-from reconet.models.layers import resize
-from reconet.models.segmenter import build_model, create_model
+from reconet.models import (
+    CONTEXTS,
+    Segmenter,
+    build_model,
+    create_model,
+    fold_batchnorm,
+    segmentation_loss,
+)
+from reconet.models.layers import Attention, PooledBN, principal_components, resize
 from reconet.recipes import find_recipe, override
+from tests.models.helpers import stir
 
 SMALL: dict[str, Any] = {"backbone": "resnet18", "width": 0.125, "num_classes": 3, "crop": 64}
-
-
-def test_uint8_and_float_images_give_the_same_logits() -> None:
-    model = create_model("reconet", **SMALL).eval()
-    bytes_bchw = torch.randint(0, 256, (1, 3, 64, 64), dtype=torch.uint8)
-    torch.testing.assert_close(model(bytes_bchw).main_bkhw, model(bytes_bchw / 255).main_bkhw)
 
 
 def test_normalisation_is_that_of_imagenet_and_happens_inside() -> None:
@@ -26,19 +29,6 @@ def test_normalisation_is_that_of_imagenet_and_happens_inside() -> None:
     torch.testing.assert_close(model.normalise(grey), torch.zeros(1, 3, 2, 2))
     one_std_up = grey + torch.tensor([0.229, 0.224, 0.225]).view(1, 3, 1, 1)
     torch.testing.assert_close(model.normalise(one_std_up), torch.ones(1, 3, 2, 2))
-
-
-def test_the_auxiliary_head_can_be_left_out() -> None:
-    model = create_model("fcn", **SMALL, aux=False)
-    assert model.train()(torch.rand(1, 3, 64, 64)).aux_bkhw is None
-    assert not [name for name in model.state_dict() if name.startswith("aux")]
-
-
-def test_the_package_offers_create_model_without_importing_torch_first() -> None:
-    assert reconet.create_model is create_model
-    assert set(reconet.__all__) <= set(dir(reconet))
-    with pytest.raises(AttributeError, match="no attribute 'creat_model'"):
-        _ = reconet.creat_model
 
 
 @pytest.mark.parametrize(
@@ -68,9 +58,8 @@ def test_a_recipe_builds_its_network_with_rank_and_options() -> None:
     recipe = override(find_recipe("scenes/tiny"), "model.rank", "5")
     recipe = override(recipe, "model.options.gpm", "false")
     context = build_model(recipe, 3).context
-    assert isinstance(context, RecoNet)
     assert context.core is not None
-    assert context.core.rank_logits_r.numel() == 5
+    assert context.core.get_parameter("rank_logits_r").numel() == 5
     assert context.pool is None
 
 
@@ -89,11 +78,6 @@ def test_the_auxiliary_head_reads_c3_with_dropout() -> None:
     assert torch.equal(model.aux(c3), bias_k[None, :, None, None].expand(2, 3, 8, 8))
 
 
-def test_resizing_keeps_pixel_centres_in_place() -> None:
-    row = resize(torch.tensor([0.0, 1.0]).view(1, 1, 1, 2), (1, 4)).flatten()
-    torch.testing.assert_close(row, torch.tensor([0.0, 0.25, 0.75, 1.0]))
-
-
 def test_a_saved_export_gives_the_same_logits(tmp_path: Path) -> None:
     model = create_model("reconet", **SMALL).eval()
     image_bchw = torch.randint(0, 256, (1, 3, 64, 64), dtype=torch.uint8)
@@ -102,21 +86,152 @@ def test_a_saved_export_gives_the_same_logits(tmp_path: Path) -> None:
     torch.testing.assert_close(again.main_bkhw, model(image_bchw).main_bkhw)
 
 
-def test_a_network_built_on_meta_is_whole_after_loading_its_weights() -> None:
-    source = create_model("reconet", **SMALL).eval()
-    with torch.device("meta"):
-        twin = create_model("reconet", **SMALL).eval()
-    twin.to_empty(device="cpu").load_state_dict(source.state_dict())
-    image_bchw = torch.rand(1, 3, 64, 64)
-    assert torch.equal(twin(image_bchw).main_bkhw, source(image_bchw).main_bkhw)
-
-
 @pytest.mark.parametrize("shape", [(3, 64, 64), (1, 1, 64, 64), (1, 64, 64, 3)])
 def test_what_is_no_batch_of_rgb_images_is_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="takes RGB images"):
         create_model("plain", **SMALL)(torch.rand(shape))
 
 
-def test_a_recipe_with_a_rank_takes_a_context_without_one() -> None:
-    recipe = override(find_recipe("scenes/tiny"), "model.context", "fcn")
-    assert not hasattr(build_model(recipe, 3).context.core, "rank_logits_r")
+def known_norm() -> PooledBN:
+    norm = PooledBN(3)
+    with torch.no_grad():
+        norm.weight.copy_(torch.tensor([1.0, 2.0, 3.0]))
+    norm.running_mean = torch.tensor([0.5, -1.0, 2.0])
+    norm.running_var = torch.tensor([4.0, 1.0, 0.25])
+    return norm
+
+
+def test_one_value_per_channel_is_normalised_by_what_is_known() -> None:
+    norm, x_bchw = known_norm(), torch.randn(1, 3, 1, 1, requires_grad=True)
+    in_training = norm.train()(x_bchw)
+    torch.testing.assert_close(in_training, norm.eval()(x_bchw))
+    in_training.sum().backward()
+    assert norm.weight.grad is not None
+    assert norm.running_mean is not None
+    assert norm.running_mean.tolist() == [0.5, -1.0, 2.0]
+    with pytest.raises(ValueError, match="more than 1 value per channel"):
+        nn.BatchNorm2d(3)(x_bchw)
+
+
+@pytest.mark.parametrize(("scale", "factor"), [(1.0, 1.0), (None, 6**-0.5)])
+def test_attention_equals_loops(scale: float | None, factor: float) -> None:
+    query, key, value = torch.randn(2, 5, 6), torch.randn(2, 4, 6), torch.randn(2, 4, 3)
+    result = Attention(scale=scale)(query, key, value)
+    for b in range(2):
+        for i in range(5):
+            energy_m = torch.stack([factor * (query[b, i] * key[b, j]).sum() for j in range(4)])
+            weight_m = energy_m.exp() / energy_m.exp().sum()
+            by_hand = sum(weight_m[j] * value[b, j] for j in range(4))
+            torch.testing.assert_close(result[b, i], by_hand)
+
+
+def network(
+    context: str = "reconet_plus", decoder: Literal["none", "light"] = "light"
+) -> Segmenter:
+    return create_model(
+        context, num_classes=3, backbone="resnet18", width=0.125, crop=(64, 96), decoder=decoder
+    )
+
+
+@pytest.mark.parametrize("size", [(64, 96), (65, 97), (33, 57)])
+def test_it_starts_as_the_network_without_it_at_stride_4(size: tuple[int, int]) -> None:
+    with_decoder, without = network().eval(), network(decoder="none").eval()
+    without.load_state_dict(with_decoder.state_dict(), strict=False)
+    image_bchw = torch.rand(2, 3, *size)
+    fine_bkhw, coarse_bkij = with_decoder.coarse(image_bchw), without.coarse(image_bchw)
+    assert fine_bkhw.shape[2:] == (-(-size[0] // 4), -(-size[1] // 4))
+    expected_bkhw = resize(coarse_bkij, (fine_bkhw.shape[2], fine_bkhw.shape[3]))
+    torch.testing.assert_close(fine_bkhw, expected_bkhw)
+
+
+@pytest.mark.parametrize("context", sorted(CONTEXTS))
+def test_it_learns_behind_every_context(context: str) -> None:
+    torch.manual_seed(0)
+    model = network(context).train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for batch in (2, 1):
+        label_bhw = torch.randint(0, 3, (batch, 64, 96))
+        logits = model(torch.rand(batch, 3, 64, 96))
+        loss = segmentation_loss(logits, label_bhw) + model.context.loss(logits.extra, label_bhw)
+        optimizer.zero_grad()
+        loss.backward()
+        assert loss.isfinite()
+        optimizer.step()
+    assert model.decoder is not None
+    # The layers before the zeros learn from the second step on.
+    assert all(p.grad is not None and p.grad.any() for p in model.decoder.parameters())
+
+
+def lived_in(name: str, backbone: str = "resnet18") -> Segmenter:
+    """Make a small network whose batch norms are not the identity."""
+    model = create_model(name, backbone=backbone, width=0.125, num_classes=3, crop=64)
+    stir(model)
+    return model
+
+
+@pytest.mark.parametrize("name", sorted(CONTEXTS))
+def test_a_folded_network_says_the_same(name: str) -> None:
+    model, image_bchw = lived_in(name), torch.rand(2, 3, 64, 72)
+    with torch.no_grad():
+        expected, got = model(image_bchw).main_bkhw, fold_batchnorm(model)(image_bchw).main_bkhw
+    torch.testing.assert_close(got, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("backbone", ["resnet18", "resnet50"])
+def test_no_batch_norm_is_left_and_the_network_stays_as_it_was(backbone: str) -> None:
+    model = lived_in("reconet", backbone)
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    folded = fold_batchnorm(model.train())
+    assert model.training
+    assert not folded.training
+    kept = [n for n, part in folded.named_modules() if isinstance(part, nn.BatchNorm2d)]
+    assert kept == ["aux.reduce.1"]  # is not in use
+    for key, value in model.state_dict().items():
+        assert torch.equal(value, before[key])
+
+
+class Both(nn.Module):
+    """What the convolution gives, with and without the norm."""
+
+    def __init__(self, parts: nn.Sequential) -> None:
+        super().__init__()
+        self.parts: nn.Sequential = parts
+
+    def forward(self, x_bchw: torch.Tensor) -> torch.Tensor:
+        y_bchw: torch.Tensor = self.parts[0](x_bchw)
+        normed_bchw: torch.Tensor = self.parts[1](y_bchw)
+        return y_bchw + normed_bchw
+
+
+def test_a_convolution_that_others_use_too_is_not_folded() -> None:
+    model = lived_in("reconet")
+    reduce = model.context.reduce
+    assert isinstance(reduce, nn.Sequential)
+
+    model.context.reduce = Both(reduce)
+    image_bchw = torch.rand(1, 3, 64, 64)
+    with torch.no_grad():
+        expected, got = model(image_bchw).main_bkhw, fold_batchnorm(model)(image_bchw).main_bkhw
+    torch.testing.assert_close(got, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_components_equal_those_of_a_singular_value_decomposition() -> None:
+    sample_nc = torch.randn(200, 6) @ torch.randn(6, 6) + 3
+    weight_dc, bias_d = principal_components(sample_nc, 3)
+    centred_nc = (sample_nc - sample_nc.mean(0)).double()
+    expected_dc = torch.linalg.svd(centred_nc, full_matrices=False).Vh[:3]
+    overlap_d = (weight_dc.double() * expected_dc).sum(1).abs()
+    torch.testing.assert_close(overlap_d, torch.ones(3).double(), rtol=1e-5, atol=1e-5)
+    projected_nd = sample_nc @ weight_dc.T + bias_d
+    torch.testing.assert_close(projected_nd.mean(0), torch.zeros(3), rtol=0, atol=1e-4)
+
+
+def test_the_projection_is_a_layer_of_the_network() -> None:
+    model = create_model(
+        "fcn", backbone="resnet18", width=0.125, num_classes=3, crop=(64, 96), project=16
+    )
+    assert model.project is not None
+    assert model.trunk(torch.rand(2, 3, 64, 96)).c4.shape == (2, 16, 8, 12)
+    assert model.context.out_channels == 4  # a quarter of what it reads
+    assert "project.weight" in model.state_dict()
+    assert model(torch.rand(2, 3, 50, 70)).main_bkhw.shape == (2, 3, 50, 70)

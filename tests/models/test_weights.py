@@ -1,9 +1,13 @@
-"""Weight files: what fits loads completely, what does not says why and changes nothing."""
+"""Weight files: what fits loads completely, what does not says why. The hub is never waited for."""
 
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
+from urllib.error import HTTPError, URLError
 
 import numpy as np
 import pytest
@@ -13,16 +17,12 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from reconet.errors import CheckpointError
-from reconet.models.backbone import ResNet, Stem
-from reconet.models.backbone.base import MEAN, STD
-from reconet.models.backbone.resnet import IMAGENET
-from reconet.models.weight_files import read_tensors
-from reconet.models.weights import compare_weights, load_backbone
+from reconet.models import ResNet, load_backbone, read_tensors, weights
 
 SHARED = Path(__file__).parents[3] / "shared"
 
 
-def published_state(stem: Stem) -> dict[str, Tensor]:
+def published_state(stem: Literal["deep", "plain"]) -> dict[str, Tensor]:
     """Make a ResNet-50 checkpoint as timm (deep stem) or torchvision (plain) names and shapes it.
 
     It is written down here independently of our own network, at full width.
@@ -73,7 +73,7 @@ def small() -> ResNet:
 @pytest.mark.parametrize("stem", ["deep", "plain"])
 @pytest.mark.parametrize("suffix", [".safetensors", ".pth"])
 def test_a_published_checkpoint_loads_with_nothing_missing(
-    tmp_path: Path, stem: Stem, suffix: str
+    tmp_path: Path, stem: Literal["deep", "plain"], suffix: str
 ) -> None:
     state, path = published_state(stem), tmp_path / f"resnet50{suffix}"
     if suffix == ".pth":
@@ -82,7 +82,7 @@ def test_a_published_checkpoint_loads_with_nothing_missing(
         save_file(state, path)
     net = ResNet("resnet50", stem=stem)
     report = load_backbone(net, str(path))
-    assert report.fits
+    assert not report.problems
     assert report.ignored == ("fc.bias", "fc.weight")
     assert set(report.loaded) == set(net.state_dict())
     for key, value in net.state_dict().items():
@@ -93,14 +93,14 @@ def test_a_checkpoint_without_step_counters_or_in_half_precision_loads(tmp_path:
     net, other = small(), small()
     state = {k: v.half() for k, v in other.state_dict().items() if "num_batches" not in k}
     save_file(state, tmp_path / "w.safetensors")
-    assert load_backbone(net, str(tmp_path / "w.safetensors")).fits
+    assert not load_backbone(net, str(tmp_path / "w.safetensors")).problems
     assert net.conv1[0].weight.dtype == torch.float  # type: ignore[index]
 
 
 def test_a_checkpoint_wrapped_by_a_training_script_loads(tmp_path: Path) -> None:
     state = {f"module.{key}": value for key, value in small().state_dict().items()}
     torch.save({"state_dict": state, "epoch": 3}, tmp_path / "w.pth")
-    assert load_backbone(small(), str(tmp_path / "w.pth")).fits
+    assert not load_backbone(small(), str(tmp_path / "w.pth")).problems
 
 
 def test_another_network_is_refused_whole_and_every_key_is_accounted_for(tmp_path: Path) -> None:
@@ -177,19 +177,6 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path, value: float) -
         load_backbone(small(), str(tmp_path / "w.safetensors"))
 
 
-def test_a_comparison_with_another_network_accounts_for_every_key() -> None:
-    own, given = small().state_dict(), ResNet("resnet34", width=0.125).state_dict()
-    report = compare_weights(own, given)
-    assert set(report.unexpected) == given.keys() - own.keys()
-    assert set(report.loaded) == own.keys()
-    assert not report.missing + report.other_shape + report.ignored
-
-
-def test_imagenet_means_the_networks_of_the_same_depth_and_stem() -> None:
-    for (name, stem), hub_id in IMAGENET.items():
-        assert hub_id.startswith(f"timm/{name}{'s' if stem == 'deep' else ''}.")
-
-
 def test_a_missing_file_and_an_unavailable_network_are_named() -> None:
     for name in ("nowhere.pth", "/nowhere/w.bin", "./w"):
         with pytest.raises(CheckpointError, match=f"no weight file {name}"):
@@ -200,8 +187,7 @@ def test_a_missing_file_and_an_unavailable_network_are_named() -> None:
 
 def test_offline_the_hub_is_one_clear_line(tmp_path: Path) -> None:
     code = (
-        "from reconet.models.backbone import ResNet\n"
-        "from reconet.models.weights import load_backbone\n"
+        "from reconet.models import ResNet, load_backbone\n"
         "from reconet.errors import CheckpointError\n"
         "try: load_backbone(ResNet('resnet50', width=0.125), 'imagenet')\n"
         "except CheckpointError as error: print(error)\n"
@@ -222,15 +208,54 @@ def test_a_file_in_the_hub_cache_is_used_without_the_network(
     import huggingface_hub
 
     def fake_download(repo_id: str, filename: str, *, local_files_only: bool) -> str:
-        assert (repo_id, filename) == (IMAGENET["resnet18", "plain"], "model.safetensors")
+        assert (repo_id, filename) == ("timm/resnet18.tv_in1k", "model.safetensors")
         return str(tmp_path / "model.safetensors")
 
     source = ResNet("resnet18", width=0.125, stem="plain")
     save_file(source.state_dict(), tmp_path / "model.safetensors")
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", fake_download)
     net = ResNet("resnet18", width=0.125, stem="plain")
-    assert load_backbone(net, "imagenet").fits
+    assert not load_backbone(net, "imagenet").problems
     assert torch.equal(net.conv1.weight, source.conv1.weight)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def _ask_anew() -> Iterator[None]:
+    clear = weights.hub_answers.cache_clear
+    clear()
+    yield
+    clear()
+
+
+@pytest.mark.usefixtures("_ask_anew")
+def test_a_hub_that_is_silent_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard = threading.Event()
+
+    def listen(*_: object, **__: object) -> None:
+        heard.wait(60)
+        raise URLError("too late")
+
+    monkeypatch.setattr(weights, "PATIENCE", 0.01)
+    monkeypatch.setattr(weights, "urlopen", listen)
+    assert not weights.hub_answers()
+    heard.set()
+
+
+@pytest.mark.usefixtures("_ask_anew")
+def test_any_answer_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = {
+        HTTPError("x", 403, "no", None, None): True,  # type: ignore[arg-type]
+        URLError("no such host"): False,
+        TimeoutError(): False,
+    }
+    for error, answers in errors.items():
+
+        def fail(*_: object, error: BaseException = error, **__: object) -> None:
+            raise error
+
+        monkeypatch.setattr(weights, "urlopen", fail)
+        weights.hub_answers.cache_clear()
+        assert weights.hub_answers() == answers, error
 
 
 # VOC class -> the ImageNet classes of the same animal.
@@ -242,7 +267,7 @@ def test_real_imagenet_weights_recognise_birds_cats_and_dogs() -> None:
     """Check a plain stem with the stride on the 1x1. A wrong network recognises nothing."""
     file = SHARED / "weights" / "resnet50_imagenet1k_caffe.safetensors"
     net = ResNet("resnet50", stem="plain", stride_on="1x1", output_stride=32).eval()
-    assert load_backbone(net, str(file)).fits
+    assert not load_backbone(net, str(file)).problems
     fc = read_tensors(file)
     voc = SHARED / "data/voc12/VOCdevkit/VOC2012"
     seen = right = 0
@@ -252,7 +277,8 @@ def test_real_imagenet_weights_recognise_birds_cats_and_dogs() -> None:
             continue
         image = Image.open(voc / "JPEGImages" / f"{label.stem}.jpg").resize((224, 224))
         image_bchw = torch.from_numpy(np.asarray(image).copy()).permute(2, 0, 1)[None] / 255
-        normal = (image_bchw - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(3, 1, 1)
+        mean, std = torch.tensor([net.input_mean, net.input_std]).view(2, 3, 1, 1)
+        normal = (image_bchw - mean) / std
         with torch.no_grad():
             logits = net(normal).c4.mean((2, 3)) @ fc["fc.weight"].float().T + fc["fc.bias"]
         seen += 1

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from reconet.inference import make_forward
-from reconet.models import create_model, winograd
-from reconet.models.winograd import WinogradConv, convolve, transform_weights, use_winograd
+from reconet.models import create_model, fold
+from reconet.models.fold import WinogradConv, convolve, transform_weights, use_winograd
 
 
 def conv(dilation: int = 1, *, bias: bool = True, channels: tuple[int, int] = (5, 3)) -> nn.Conv2d:
@@ -17,9 +17,9 @@ def conv(dilation: int = 1, *, bias: bool = True, channels: tuple[int, int] = (5
 @pytest.fixture
 def any_width(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take Winograd's way for networks of every width and maps of every size."""
-    monkeypatch.setattr(winograd, "LEAST_CHANNELS", 1)
-    monkeypatch.setattr(winograd, "LEAST_TILES", 1)
-    monkeypatch.setattr(winograd, "MOST_WASTE", 1000)
+    monkeypatch.setattr(fold, "LEAST_CHANNELS", 1)
+    monkeypatch.setattr(fold, "LEAST_TILES", 1)
+    monkeypatch.setattr(fold, "MOST_WASTE", 1000)
 
 
 @pytest.mark.usefixtures("any_width")
@@ -48,7 +48,7 @@ def test_rows_of_tiles_that_come_one_by_one_give_the_same(monkeypatch: pytest.Mo
     with torch.no_grad():
         weight_nck = transform_weights(direct.weight)
         whole = convolve(x_bchw, weight_nck, direct.bias, 1, tiles=(5, 3))
-        monkeypatch.setattr(winograd, "TILES_AT_ONCE", 1)
+        monkeypatch.setattr(fold, "TILES_AT_ONCE", 1)
         rows = convolve(x_bchw, weight_nck, direct.bias, 1, tiles=(5, 3))
     torch.testing.assert_close(rows, whole)
 

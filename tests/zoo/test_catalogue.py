@@ -7,11 +7,9 @@ import pytest
 import torch
 
 from reconet.data import DATASETS
-from reconet.errors import RecipeError
-from reconet.models.context import CONTEXTS
-from reconet.models.segmenter import create_model
+from reconet.models import CONTEXTS, create_model
 from reconet.zoo import CATALOGUE, find_public, search_public
-from reconet.zoo.toolkits import TOOLKITS
+from reconet.zoo.heads import TOOLKITS
 
 NETWORKS = list(CATALOGUE.values())
 
@@ -57,11 +55,6 @@ def test_words_narrow_the_list() -> None:
     ]
     assert {one.source for one in search_public(["torchvision"])} == {"torchvision"}
     assert search_public(["nothing like this"]) == []
-
-
-def test_an_unknown_name_gets_a_suggestion() -> None:
-    with pytest.raises(RecipeError, match="Did you mean 'fcn_resnet50_coco'"):
-        find_public("fcn_resnet50_coc")
 
 
 def public_options(context: str) -> dict[str, Any]:

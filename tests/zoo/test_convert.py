@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from reconet.errors import CheckpointError, RecipeError
-from reconet.models.trained import load_trained
+from reconet.models import load_trained
 from reconet.zoo.convert import convert_file, write_network
 from tests.zoo.mmseg_public import MMSEG
 from tests.zoo.public import (
@@ -173,12 +173,6 @@ def test_a_file_that_names_its_classes_needs_no_option(tmp_path: Path) -> None:
     assert convert_file(voc, "mmseg").network.info.recipe.data.name == "voc12"
 
 
-def test_an_old_file_without_zip_is_read(tmp_path: Path) -> None:
-    content = {"meta": {"epoch": 3}, "state_dict": dict(mmseg_net("fcn"))}
-    torch.save(content, tmp_path / "a.pth", _use_new_zipfile_serialization=False)
-    assert convert_file(tmp_path / "a.pth", "mmseg", classes=CLASSES)
-
-
 def test_an_auxiliary_classifier_of_other_classes_is_left_out(tmp_path: Path) -> None:
     net = mmseg_net("fcn")
     net.conv("auxiliary_head.conv_seg", 19, C3 // 4)
@@ -265,12 +259,6 @@ def test_classes_have_to_be_as_many_as_in_the_file(tmp_path: Path) -> None:
         convert_file(path, "mmseg")
     with pytest.raises(RecipeError, match="Did you mean 'voc12'"):
         convert_file(path, "mmseg", dataset="voc2")
-
-
-def test_the_other_toolkit_is_recognised(tmp_path: Path) -> None:
-    path = save(tmp_path / "a.pth", torchvision_net("fcn"))
-    with pytest.raises(CheckpointError, match="file of torchvision: use --from torchvision"):
-        convert_file(path, "mmseg", classes=CLASSES)
 
 
 @pytest.mark.parametrize(

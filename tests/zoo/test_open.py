@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from reconet.cli import main
-from reconet.errors import CheckpointError, OutputError, RecipeError
-from reconet.models.trained import load_trained
-from reconet.zoo import CATALOGUE, open_public
-from reconet.zoo import open as opening
+from reconet.errors import CheckpointError, OutputError
+from reconet.models import load_trained
+from reconet.zoo import CATALOGUE, catalogue, open_public
 from tests.factories import ProgressRecorder
 from tests.zoo.server import FileServer, serve
 from tests.zoo.test_convert import mmseg_net, save
@@ -89,9 +88,6 @@ def test_what_a_server_sends_instead_of_the_file_is_refused(
         assert CATALOGUE[NAME].sha256 in refused("is not the file that was published")
         server.status = 404
         refused("the server answers 404 Not Found")
-        monkeypatch.setattr(opening, "LARGEST", 100_000)
-        server.status = 200
-        refused("is larger than 100 kB")
     refused(r"Connection refused.*Is this machine online\?$")
     assert not (cache / "zoo" / NAME / "best.safetensors").exists()
 
@@ -99,7 +95,7 @@ def test_what_a_server_sends_instead_of_the_file_is_refused(
 def test_a_server_that_says_nothing_is_given_up(
     cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(opening, "SECONDS", 0.2)
+    monkeypatch.setattr(catalogue, "SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/net.pth"
         monkeypatch.setitem(CATALOGUE, NAME, replace(CATALOGUE[NAME], address=address))
@@ -112,8 +108,3 @@ def test_a_folder_that_cannot_be_made_is_named(cache: Path) -> None:
     cache.write_text("")
     with pytest.raises(OutputError, match="cannot write"):
         open_public(NAME)
-
-
-def test_an_unknown_name_is_refused_before_anything_is_fetched() -> None:
-    with pytest.raises(RecipeError, match="unknown public network"):
-        open_public("pspnet_r50")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from reconet.errors import CheckpointError, RecipeError
-from reconet.models.features import Features, FeatureSpec, Stages
+from reconet.models.features import Features, Stages, stages_of
 
 # Of ImageNet, for RGB in 0..1. Nearly all public weights were trained with them.
 MEAN = (0.485, 0.456, 0.406)
@@ -56,11 +56,7 @@ class Backbone(nn.Module):
 
     def stages(self, crop: tuple[int, int]) -> Stages:
         """Return the shapes of c1..c4 for an input of size `crop`."""
-        specs = [
-            FeatureSpec(channels=c, height=-(-crop[0] // s), width=-(-crop[1] // s))
-            for c, s in zip(self.channels, self.strides, strict=True)
-        ]
-        return Stages(*specs)
+        return stages_of(self.channels, self.strides, crop)
 
     def cost_parts(self) -> Mapping[str, Sequence[str]]:
         """Return the parts whose cost is counted one by one: name -> names of its modules."""

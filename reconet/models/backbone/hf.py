@@ -3,42 +3,45 @@
 The package gives four maps of an image whose sides are multiples of a patch or window. This file
 pads the image, cuts the maps, and finds out all that the contract asks for by running the network
 on meta tensors, which have shapes but no values.
+
+A network is built from its configuration: that of a known id, a folder, or the hub. Only fields of
+the family's own configuration are kept, as plain values with bounds. A recipe carries them, so a
+trained network is built again without the folder and without the hub. Nothing in a configuration
+can name code.
 """
 
+import json
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
+from dataclasses import fields
+from importlib.util import find_spec
 from math import lcm
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
+from pydantic import TypeAdapter, ValidationError
 from torch import Tensor, nn
 
-from reconet.errors import CheckpointError, RecipeError, first_line
+from reconet.errors import CheckpointError, MissingExtraError, RecipeError, first_line, unknown
 from reconet.models.backbone.base import MEAN, PUBLIC, STD, Backbone, PublicWeights
-from reconet.models.backbone.config import (
-    FAMILY,
-    INSTEAD,
-    LEVELS,
-    NORMALISATION,
-    is_folder,
-    make_config,
-    read_config,
-    read_json,
-    require_transformers,
-)
-from reconet.models.backbone.families import FAMILIES, Family
-from reconet.models.backbone.known import KNOWN
+from reconet.models.backbone.families import FAMILIES, KNOWN, Family
 from reconet.models.features import Features
-from reconet.models.hub import download, download_if_there
-from reconet.recipes.schema import Model
-from reconet.recipes.values import HUB_PREFIX
-from reconet.system.reading import WEIGHTS_BYTES, check_file
+from reconet.models.weights import download, download_if_there
+from reconet.recipes.schema import Model, validation_message
+from reconet.recipes.values import HUB_PREFIX, BackboneConfig
+from reconet.system.reading import SETTINGS_BYTES, WEIGHTS_BYTES, check_file, read_text
 
+CONFIG, PREPROCESSOR = "config.json", "preprocessor_config.json"
 SAFE, INDEX, TORCH = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
+FAMILY, LEVELS = "model_type", "out_indices"
+IMAGE_MEAN, IMAGE_STD = "image_mean", "image_std"
+INSTEAD = "name a folder that save_pretrained wrote: hf:./FOLDER"
+# These ask for another package, or for weights, while they are built.
+REFUSED = frozenset({"timm_backbone", "timm_wrapper"})
+MOST_LAYERS = 1000
 NEW_NORMS = "hidden_states_norms."  # the library puts them behind the stages; no file has them
 MOST_BUFFERS = 10**8  # numbers. More would be a configuration that was made to do harm
 PROBE_PATCHES = 32  # a side of the image that shapes are found with
@@ -63,13 +66,14 @@ class HubBackbone(Backbone):
 
     def __init__(self, settings: Model) -> None:
         super().__init__()
+        settings = complete_hub_model(settings)
         self.model, self.name = settings, settings.backbone_title
         self.source = settings.backbone.removeprefix(HUB_PREFIX)
         self.settings: dict[str, Any] = dict(settings.backbone_config)
         self.family = FAMILIES.get(str(self.settings[FAMILY]), Family(title=""))
         self.dense = settings.output_stride if self.family.dilate else None
-        self.input_mean = tuple(self.settings.get(NORMALISATION["mean"], MEAN))
-        self.input_std = tuple(self.settings.get(NORMALISATION["std"], STD))
+        self.input_mean = tuple(self.settings.get(IMAGE_MEAN, MEAN))
+        self.input_std = tuple(self.settings.get(IMAGE_STD, STD))
         shapes = self._find_shapes()
         self.channels, self.strides = shapes.channels, shapes.strides
         self.multiple = lcm(*shapes.strides)
@@ -113,18 +117,21 @@ class HubBackbone(Backbone):
 
     def public_weights(self) -> PublicWeights:
         """Read the weights of the folder or hub id. Their names are translated by the library."""
-        folder = _weights_folder(self.source)
+        from transformers.utils import logging
+
+        folder = weights_folder(self.source)
         kind: Any = type(self.net)
+        logging.set_verbosity_error()  # its report would be many lines; ours is one
+        logging.disable_progress_bar()
         try:
-            with _quiet():
-                net, report = kind.from_pretrained(
-                    folder,
-                    config=make_config(self.settings, self.source, self.net.config.out_indices),
-                    local_files_only=True,
-                    weights_only=True,
-                    dtype=torch.float32,
-                    output_loading_info=True,
-                )
+            net, report = kind.from_pretrained(
+                folder,
+                config=make_config(self.settings, self.source, self.net.config.out_indices),
+                local_files_only=True,
+                weights_only=True,
+                dtype=torch.float32,
+                output_loading_info=True,
+            )
         except Exception as error:  # the library raises errors of many kinds about strange files
             reason = first_line(error).rstrip(".")
             raise CheckpointError(f"cannot read the weights of {self.source}: {reason}.") from error
@@ -230,11 +237,6 @@ def cut(x_bchw: Tensor, height: int, width: int) -> Tensor:
     return x_bchw
 
 
-def make_hub_backbone(settings: Model) -> HubBackbone:
-    """Make a backbone of transformers, with random weights."""
-    return HubBackbone(complete_hub_model(settings))
-
-
 def _build_again(
     settings: Model, state: dict[str, Tensor], trained: list[bool], training: bool
 ) -> HubBackbone:
@@ -257,9 +259,10 @@ def complete_hub_model(settings: Model) -> Model:
 
 def check_hub_name(settings: Model) -> None:
     """Raise if the package is missing, or the name is neither a folder nor a hub id."""
-    require_transformers(f"the backbone {settings.backbone_title!r}")
+    if find_spec("transformers") is None:
+        raise MissingExtraError("backbones", f"the backbone {settings.backbone_title!r}")
     source = settings.backbone.removeprefix(HUB_PREFIX)
-    if settings.backbone_config or is_folder(source):
+    if settings.backbone_config or _is_folder(source):
         return
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", source):
         raise RecipeError(
@@ -268,9 +271,128 @@ def check_hub_name(settings: Model) -> None:
         )
 
 
-def find_hub_weights(settings: Model) -> None:
-    """Raise if the weights of the folder or hub id cannot be had."""
-    _weights_folder(settings.backbone.removeprefix(HUB_PREFIX))
+def _is_folder(source: str) -> bool:
+    """Tell whether a source is a folder on this machine, not a hub id."""
+    return source.startswith((".", "/", "~")) or (source != "" and Path(source).is_dir())
+
+
+def read_config(source: str) -> dict[str, Any]:
+    """Read what a known id, a folder or a hub id tells: family, sizes and normalisation."""
+    if _is_folder(source):
+        folder = Path(source).expanduser()
+        if not (folder / CONFIG).is_file():
+            raise CheckpointError(
+                f"no backbone at {source}: there is no folder with a {CONFIG}, such as "
+                "save_pretrained of transformers writes."
+            )
+        preprocessor = folder / PREPROCESSOR
+        values = _read_json(folder / CONFIG, folder)
+        more = _read_json(preprocessor, folder) if preprocessor.is_file() else {}
+    elif source in KNOWN:
+        values, more = {FAMILY: KNOWN[source].family, **KNOWN[source].config}, {}
+    else:
+        values = _read_json(download(source, CONFIG, instead=INSTEAD))
+        found = download_if_there(source, PREPROCESSOR)
+        more = _read_json(found) if found else {}
+    return plain_config(values | _normalisation(more), source)
+
+
+def plain_config(values: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Keep the fields of the family's configuration, complete, as plain and bounded values."""
+    config = make_config(values, source)
+    plain = {FAMILY: config.model_type}
+    plain |= {key: getattr(config, key) for key in _own_fields(type(config))}
+    plain |= {key: values[key] for key in (IMAGE_MEAN, IMAGE_STD) if key in values}
+    levels = values.get(LEVELS)
+    if isinstance(levels, list) and len(levels) == 4:  # else they were chosen for something else
+        plain[LEVELS] = levels
+    try:
+        adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(BackboneConfig)
+        return adapter.validate_python(json.loads(json.dumps(plain)))
+    except (TypeError, ValueError) as error:
+        reason = validation_message(error) if isinstance(error, ValidationError) else str(error)
+        raise CheckpointError(f"{source} cannot be a backbone here: {reason}") from error
+
+
+def make_config(values: Mapping[str, Any], source: str, levels: list[int] | None = None) -> Any:
+    """Make the library's configuration of plain values, which anybody may have written."""
+    from transformers.models.auto import CONFIG_MAPPING
+
+    family = values.get(FAMILY)
+    families = backbone_families()
+    if not isinstance(family, str) or family not in families:
+        raise unknown(f"family of backbone in {source}:", str(family)[:40], families)
+    kind = CONFIG_MAPPING[family]
+    own = {key: values[key] for key in _own_fields(kind) if key in values}
+    # Layers are counted before they are built.
+    depths = [own[key] for key in own if "layers" in key or "depth" in key]
+    numbers = [one for value in depths for one in (value if isinstance(value, list) else [value])]
+    if sum(one for one in numbers if isinstance(one, int)) > MOST_LAYERS:
+        raise RecipeError(f"the configuration of {source} asks for too many layers.")
+    try:
+        return kind(**own, **({} if levels is None else {LEVELS: levels}))
+    except Exception as error:  # the library checks types, and raises errors of many kinds
+        reason = first_line(error).rstrip(".:")
+        raise RecipeError(f"the configuration of {source} cannot be used: {reason}.") from error
+
+
+def backbone_families() -> list[str]:
+    """List the families that this release of transformers has backbones of."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_BACKBONE_MAPPING_NAMES
+
+    return sorted(set(MODEL_FOR_BACKBONE_MAPPING_NAMES) - REFUSED)
+
+
+def _own_fields(kind: type[Any]) -> list[str]:
+    """List the fields of a family's configuration, without those of every configuration."""
+    from transformers import PreTrainedConfig
+
+    common = {field.name for field in fields(PreTrainedConfig)}
+    names = [field.name for field in fields(kind)]
+    return [name for name in names if name not in common and not name.startswith("_")]
+
+
+def _normalisation(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return mean and standard deviation of a preprocessor, if it says them."""
+    found = {name: values[name] for name in (IMAGE_MEAN, IMAGE_STD) if name in values}
+    usable = all(
+        isinstance(three, list)
+        and len(three) == 3
+        and all(isinstance(one, int | float) and 0 <= one <= 1 for one in three)
+        for three in found.values()
+    )
+    return found if usable and all(found.get(IMAGE_STD, [1])) else {}
+
+
+def _read_json(path: Path, within: Path | None = None) -> dict[str, Any]:
+    """Read a JSON object of a file, which anybody may have written."""
+    try:
+        values = json.loads(read_text(path, limit=SETTINGS_BYTES, within=within))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"cannot read {path}: {first_line(error)}.") from error
+    if not isinstance(values, dict):
+        raise CheckpointError(f"cannot read {path}: it is no configuration.")
+    return values
+
+
+def weights_folder(source: str) -> Path:
+    """Return the folder that holds the weights of a source, downloaded if they are on the hub."""
+    names = (SAFE, INDEX, TORCH)
+    if _is_folder(source):
+        folder = Path(source).expanduser()
+        for name in names:
+            if (folder / name).is_file():
+                check_file(folder / name, limit=WEIGHTS_BYTES)
+                return folder
+        raise CheckpointError(f"no weights in {source}: there is neither {SAFE} nor {TORCH}.")
+    found = next((path for name in names if (path := download_if_there(source, name))), None)
+    if found is None:
+        return download(source, SAFE, instead=INSTEAD).parent  # which says why it cannot
+    if found.name == INDEX:
+        parts = _read_json(found).get("weight_map", {})
+        for name in sorted(set(parts.values()) if isinstance(parts, dict) else ()):
+            download(source, str(name), instead=INSTEAD)
+    return found.parent
 
 
 def block_depths(names: Iterable[str]) -> dict[str, int]:
@@ -296,44 +418,3 @@ def unused_parameters(net: nn.Module, maps: Iterable[Tensor]) -> set[str]:
                 seen.add(parent)
                 nodes.append(parent)
     return {name for name, one in net.named_parameters() if id(one) not in reached}
-
-
-def _weights_folder(source: str) -> Path:
-    """Return the folder that holds the weights of a source, downloaded if they are on the hub."""
-    if not is_folder(source):
-        for name in (SAFE, INDEX, TORCH):
-            found = download_if_there(source, name)
-            if found is not None:
-                return _with_shards(source, found)
-        return download(source, SAFE, instead=INSTEAD).parent  # which says why it cannot
-    folder = Path(source).expanduser()
-    for name in (SAFE, INDEX, TORCH):
-        if (folder / name).is_file():
-            check_file(folder / name, limit=WEIGHTS_BYTES)
-            return folder
-    raise CheckpointError(f"no weights in {source}: there is neither {SAFE} nor {TORCH}.")
-
-
-def _with_shards(hub_id: str, path: Path) -> Path:
-    """Download the parts that an index lists, and return the folder of all."""
-    if path.name == INDEX:
-        listed = read_json(path).get("weight_map", {})
-        for name in sorted(set(listed.values()) if isinstance(listed, dict) else ()):
-            download(hub_id, str(name), instead=INSTEAD)
-    return path.parent
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Hide the bars and the reports of the library. Errors are still raised."""
-    from transformers.utils import logging
-
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()

@@ -11,9 +11,8 @@ from torch import Tensor, nn
 from reconet.errors import RecipeError, pick
 from reconet.models.backbone.base import Backbone, PublicWeights
 from reconet.models.features import Features
-from reconet.models.hub import download
 from reconet.models.layers import init_conv
-from reconet.models.weight_files import WEIGHT_FILE_INSTEAD, read_tensors
+from reconet.models.weights import download, read_tensors
 from reconet.recipes.schema import Model
 
 MOBILENET = "mobilenet_v2"
@@ -101,7 +100,9 @@ class MobileNetV2(Backbone):
         maps = [x.new_empty(0)] * 4
         first = 0
         for stage, end in enumerate(STAGE_ENDS[:count]):
-            maps[stage] = x = self.features[first : end + 1](x)
+            for index in range(first, end + 1):  # one by one: costs are counted by layer
+                x = self.features[index](x)
+            maps[stage] = x
             first = end + 1
         return Features(*maps)
 
@@ -119,10 +120,8 @@ class MobileNetV2(Backbone):
 
     def public_weights(self) -> PublicWeights:
         """Read the weights that timm trained on ImageNet."""
-        tensors = read_tensors(download(IMAGENET, "model.safetensors", instead=WEIGHT_FILE_INSTEAD))
-        names = dict(_timm_names())
-        renamed = {}
-        for key, value in tensors.items():
+        names, renamed = dict(_timm_names()), {}
+        for key, value in read_tensors(download(IMAGENET)).items():
             layer, _, kind = key.rpartition(".")
             renamed[f"{names.get(layer, layer)}.{kind}"] = value
         return PublicWeights(renamed)
@@ -135,11 +134,6 @@ class MobileNetV2(Backbone):
 def make_mobilenet(settings: Model) -> MobileNetV2:
     """Make a MobileNetV2 of the settings `model` of a recipe."""
     return MobileNetV2(output_stride=settings.output_stride, width=settings.width)
-
-
-def find_mobilenet_weights() -> None:
-    """Raise if the weights trained on ImageNet cannot be had."""
-    download(IMAGENET, "model.safetensors", instead=WEIGHT_FILE_INSTEAD)
 
 
 def _timm_names() -> Iterator[tuple[str, str]]:

@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from reconet.errors import CheckpointError, RecipeError, pick
 from reconet.models.backbone.base import Backbone, PublicWeights
 from reconet.models.features import Features
-from reconet.models.hub import download
 from reconet.models.layers import init_conv
-from reconet.models.weight_files import WEIGHT_FILE_INSTEAD, read_tensors
+from reconet.models.weights import download, read_tensors
 from reconet.recipes.schema import Model
 
 Stem = Literal["deep", "deep32", "plain"]
@@ -181,7 +180,7 @@ class ResNet(Backbone):
 
     def public_weights(self) -> PublicWeights:
         """Read the weights that were trained on ImageNet."""
-        return PublicWeights(read_tensors(_public_file(self.name, self.stem)))
+        return PublicWeights(read_tensors(imagenet_file(self.name, self.stem)))
 
     def licence(self, weights: str | None) -> str:
         """Name the licence of the weights trained on ImageNet."""
@@ -199,18 +198,14 @@ def make_resnet(settings: Model) -> ResNet:
     )
 
 
-def find_resnet_weights(settings: Model) -> None:
-    """Raise if the weights trained on ImageNet cannot be had."""
-    _public_file(settings.backbone, settings.stem)
-
-
-def _public_file(name: str, stem: str) -> Path:
+def imagenet_file(name: str, stem: str) -> Path:
+    """Find the weights trained on ImageNet, or raise an error."""
     if (name, stem) not in IMAGENET:
         raise CheckpointError(
             f"there are no ImageNet weights for {name} with a {stem} stem; "
             f"set model.stem={'plain' if stem == 'deep' else 'deep'}, or name a file."
         )
-    return download(IMAGENET[name, stem], "model.safetensors", instead=WEIGHT_FILE_INSTEAD)
+    return download(IMAGENET[name, stem])
 
 
 def _stage(

@@ -3,8 +3,13 @@
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from reconet.models.context.attention_maps import AttentionMaps, RecordedPass, largest_maps
-from reconet.models.context.base import ContextInfo, ContextModule
+from reconet.models.context.base import (
+    AttentionMaps,
+    ContextInfo,
+    ContextModule,
+    RecordedPass,
+    largest_maps,
+)
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn_relu
 from reconet.recipes.values import Fraction

@@ -7,8 +7,13 @@ import torch
 from pydantic import NonNegativeFloat
 from torch import Tensor, nn
 
-from reconet.models.context.attention_maps import AttentionMaps, RecordedPass, largest_indices
-from reconet.models.context.base import ContextInfo, ContextModule
+from reconet.models.context.base import (
+    AttentionMaps,
+    ContextInfo,
+    ContextModule,
+    RecordedPass,
+    largest_indices,
+)
 from reconet.models.features import Context, Features, Stages
 from reconet.models.head import classifier
 from reconet.models.layers import conv_bn_relu

@@ -6,10 +6,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from reconet.models.attention import attend
-from reconet.models.context.attention_maps import AttentionMaps, RecordedPass, point_weights
-from reconet.models.context.base import ContextInfo, ContextModule
+from reconet.models.context.base import (
+    AttentionMaps,
+    ContextInfo,
+    ContextModule,
+    RecordedPass,
+    point_weights,
+)
 from reconet.models.features import Context, Features, Stages
+from reconet.models.layers import attend
 from reconet.recipes.values import Fraction
 
 INFO = ContextInfo(

@@ -3,16 +3,19 @@
 Each method keeps its own published head, and all of them meet the same classifier.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from reconet.models.context.attention_maps import AttentionMaps, RecordedPass
 from reconet.models.context.low_rank import LowRankHead
 from reconet.models.features import Context, Features, Stages
+
+MOST_MAPS = 9  # of a set of maps
+NamedMap = tuple[str, Tensor]
+Point = tuple[float, float]  # x, y as parts of width and height
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +30,52 @@ class ContextInfo:
     not_in_onnx: str = ""  # why ONNX, and hence OpenVINO, cannot express it; "" if they can
     options: Mapping[str, str] = field(default_factory=dict)  # name -> what it does, in one line
     removed: Mapping[str, str] = field(default_factory=dict)  # option -> when and why it went
+
+
+class AttentionMaps(NamedTuple):
+    """Maps and gates of one image, as `reconet explain` draws them, and a sentence or two.
+
+    Contexts that compare positions show where one point of the image looks.
+    """
+
+    description: str
+    maps: tuple[NamedMap, ...] = ()  # map_hw, of any resolution
+    gates: tuple[NamedMap, ...] = ()  # gate_n, of channels or the like
+    from_point: bool = False  # the maps show where the point looks
+
+
+class RecordedPass(NamedTuple):
+    """One image's pass through a context: what went into each of its parts.
+
+    The context computes its attention again from that, with its own layers.
+    """
+
+    inputs: dict[nn.Module, list[Tensor]]
+    point: Point
+    classes: Sequence[str]
+
+    def input_of(self, part: nn.Module, call: int = 0) -> Tensor:
+        return self.inputs[part][call]
+
+    def cell_of_point(self, size: Sequence[int]) -> tuple[int, int]:
+        """Return row and column of the point in a map of (height, width)."""
+        x, y = self.point
+        return min(size[0] - 1, int(y * size[0])), min(size[1] - 1, int(x * size[1]))
+
+
+def largest_maps(name: str, map_khw: Tensor, size_k: Tensor) -> tuple[NamedMap, ...]:
+    """Select the few maps of a set that are largest by `size_k`, largest first."""
+    return tuple((f"{name} {index}", map_khw[index]) for index in largest_indices(size_k))
+
+
+def largest_indices(size_k: Tensor) -> list[int]:
+    return [int(index) for index in size_k.argsort(descending=True)[:MOST_MAPS]]
+
+
+def point_weights(query_d: Tensor, key_dm: Tensor, scale: float | None = None) -> Tensor:
+    """Compute softmax_m(scale * query . key_m). As in torch, scale is 1 / sqrt(d) unless given."""
+    scale = len(query_d) ** -0.5 if scale is None else scale
+    return (scale * (query_d @ key_dm)).softmax(0)
 
 
 class ContextModule(nn.Module):

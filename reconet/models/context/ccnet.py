@@ -6,8 +6,7 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from reconet.models.context.attention_maps import AttentionMaps, RecordedPass
-from reconet.models.context.base import ContextInfo, ContextModule
+from reconet.models.context.base import AttentionMaps, ContextInfo, ContextModule, RecordedPass
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn, conv_bn_relu
 from reconet.recipes.values import Fraction

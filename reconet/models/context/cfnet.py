@@ -5,12 +5,10 @@ import torch.nn.functional as F
 from pydantic import NonNegativeFloat, PositiveInt
 from torch import Tensor, nn
 
-from reconet.models.attention import attend
-from reconet.models.context.attention_maps import AttentionMaps, RecordedPass
-from reconet.models.context.base import ContextInfo, ContextModule
+from reconet.models.context.base import AttentionMaps, ContextInfo, ContextModule, RecordedPass
 from reconet.models.context.encnet import EncModule, Lateral, presence_loss
 from reconet.models.features import Context, Features, Stages
-from reconet.models.layers import ImagePooling, conv_bn, conv_bn_relu
+from reconet.models.layers import ImagePooling, attend, conv_bn, conv_bn_relu
 from reconet.recipes.values import Fraction
 
 INFO = ContextInfo(

@@ -3,12 +3,16 @@
 import torch
 from torch import Tensor, nn
 
-from reconet.models.attention import Product
-from reconet.models.context.attention_maps import AttentionMaps, RecordedPass, point_weights
-from reconet.models.context.base import ContextInfo, ContextModule
+from reconet.models.context.base import (
+    AttentionMaps,
+    ContextInfo,
+    ContextModule,
+    RecordedPass,
+    point_weights,
+)
 from reconet.models.features import Context, Features, Stages
 from reconet.models.head import classifier
-from reconet.models.layers import conv_bn_relu, full_precision
+from reconet.models.layers import Product, conv_bn_relu, full_precision
 from reconet.models.losses import side_loss
 from reconet.recipes.values import Fraction
 

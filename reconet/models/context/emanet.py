@@ -9,11 +9,15 @@ import torch.nn.functional as F
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from reconet.models.attention import Product
-from reconet.models.context.attention_maps import AttentionMaps, RecordedPass, largest_maps
-from reconet.models.context.base import ContextInfo, ContextModule
+from reconet.models.context.base import (
+    AttentionMaps,
+    ContextInfo,
+    ContextModule,
+    RecordedPass,
+    largest_maps,
+)
 from reconet.models.features import Context, Features, Stages
-from reconet.models.layers import conv_bn, conv_bn_relu, full_precision
+from reconet.models.layers import Product, conv_bn, conv_bn_relu, full_precision
 from reconet.recipes.values import Fraction
 
 INFO = ContextInfo(

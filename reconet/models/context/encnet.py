@@ -8,8 +8,13 @@ import torch.nn.functional as F
 from pydantic import NonNegativeFloat, PositiveInt
 from torch import Tensor, nn
 
-from reconet.models.context.attention_maps import AttentionMaps, RecordedPass, largest_maps
-from reconet.models.context.base import ContextInfo, ContextModule
+from reconet.models.context.base import (
+    AttentionMaps,
+    ContextInfo,
+    ContextModule,
+    RecordedPass,
+    largest_maps,
+)
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn_relu, full_precision, resize
 from reconet.recipes.values import Fraction

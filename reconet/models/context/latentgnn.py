@@ -8,13 +8,14 @@ import torch.nn.functional as F
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from reconet.models.context.attention_maps import (
+from reconet.models.context.base import (
     AttentionMaps,
+    ContextInfo,
+    ContextModule,
     NamedMap,
     RecordedPass,
     largest_maps,
 )
-from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Stages
 from reconet.models.layers import conv_bn, conv_bn_relu
 from reconet.recipes.values import Fraction

@@ -4,11 +4,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from reconet.models.attention import Attention
-from reconet.models.context.attention_maps import AttentionMaps, RecordedPass, point_weights
-from reconet.models.context.base import ContextInfo, ContextModule
+from reconet.models.context.base import (
+    AttentionMaps,
+    ContextInfo,
+    ContextModule,
+    RecordedPass,
+    point_weights,
+)
 from reconet.models.features import Context, Features, Stages
-from reconet.models.layers import conv_bn_relu
+from reconet.models.layers import Attention, conv_bn_relu
 from reconet.recipes.values import Fraction
 
 INFO = ContextInfo(

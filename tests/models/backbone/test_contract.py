@@ -12,13 +12,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from reconet.errors import ExportError
 from reconet.export.formats import to_onnx
 from reconet.export.graph import trace
+from reconet.models import CONTEXTS, Segmenter, segmentation_loss
 from reconet.models.backbone.families import smooth_bicubic
-from reconet.models.context import CONTEXTS
-from reconet.models.losses import segmentation_loss
-from reconet.models.segmenter import Segmenter
 from tests.launch import command, run
 from tests.models.backbone.tiny import CONFIGS, PLAIN, hub_model, write_folder
 
@@ -165,15 +162,6 @@ def test_windows_that_are_looked_up_are_those_of_the_library(
 
 def swin_module(family: str) -> object:
     return importlib.import_module(f"transformers.models.{family}.modeling_{family}")
-
-
-def test_a_backbone_that_cannot_be_exported_says_so() -> None:
-    model = hub_model("convnext")
-    model.backbone.not_exported = "it asks the weather"
-    with pytest.raises(
-        ExportError, match=r"the backbone tiny/convnext cannot be exported: it asks the weather\."
-    ):
-        trace(model)
 
 
 @pytest.mark.slow

@@ -11,16 +11,11 @@ from PIL import Image
 from reconet.cli import main
 from reconet.engine import run_training
 from reconet.evaluation import evaluate
-from reconet.export import export
-from reconet.export.int8 import Int8
 from reconet.export.share import write_shared_folder
-from reconet.inference.backends import LABELS, open_exported
-from reconet.models.backbone.known import KNOWN
-from reconet.models.trained import load_trained
-from reconet.recipes import apply_overrides, find_recipe
+from reconet.models import load_trained
+from reconet.models.backbone.families import KNOWN
 from reconet.system.user_cache import ROOT_VARIABLE
 from tests.data.trees import FOLDER_CLASSES
-from tests.data.trees import write_folder as write_images
 from tests.export.helpers import random_image
 from tests.factories import tiny_network, tiny_recipe, write_run
 from tests.models.backbone.tiny import config_of, write_folder
@@ -31,7 +26,6 @@ FROZEN = (
     *("data.options.train=4", "data.options.val=2", "data.views=1", "data.workers=0"),
     *("train.steps=2", "train.eval_every=2", "train.batch=2", "model.context=fcn"),
 )
-
 FROZEN_FOLDER = (
     *(setting for setting in FROZEN if not setting.startswith("data.options")),
     *("data.crop=64", "data.base_size=64"),
@@ -64,25 +58,6 @@ def test_a_folder_trains_from_cached_features_and_is_needed_no_more(
     assert "somewhere" not in card + (shared / "recipe.json").read_text()
     for key, value in load_trained(shared).model.state_dict().items():
         assert value.equal(trained.model.state_dict()[key])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", ["convnext", "dinov2"])
-@pytest.mark.parametrize("format", ["onnx", "openvino"])
-def test_exports_predict_the_same_labels(tmp_path: Path, family: str, format: str) -> None:
-    folder = write_folder(tmp_path / "small", family)
-    write_images(tmp_path / "mine")
-    mine = find_recipe("folder/frozen_dinov2_s")
-    recipe = apply_overrides(mine, [f"model.backbone=hf:{folder}", *FROZEN_FOLDER])
-    data = recipe.data.model_copy(update={"root": tmp_path / "mine"})
-    recipe = recipe.model_copy(update={"data": data})
-    run_training(recipe, tmp_path / "run", device="cpu")
-    opened = open_exported(export(tmp_path / "run", format=format).path, (LABELS,))
-    model = load_trained(tmp_path / "run").model
-    for size in [(65, 97), (64, 96), (120, 70)]:
-        image_bchw = random_image(1, 3, *size)
-        labels_bhw = model(image_bchw).main_bkhw.argmax(1).numpy()
-        assert np.mean(opened(image_bchw)[0].numpy() == labels_bhw) > 0.999
 
 
 def hub_run(directory: Path, family: str, name: str, *settings: str) -> Path:
@@ -127,15 +102,3 @@ def test_verbs_take_a_network_on_such_a_backbone(
     label_hw = np.asarray(Image.open(next(Path(out).rglob("a.png"))))
     assert label_hw.shape == (50, 70)
     assert len(np.unique(label_hw)) > 1
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("family", ["convnext", "dinov2"])
-def test_int8_of_such_a_backbone_keeps_most_labels(tmp_path: Path, family: str) -> None:
-    run = hub_run(tmp_path / "run", family, f"tiny/{family}", "model.context=fcn")
-    done = export(run, format="openvino", int8=Int8(images=8, score_on=2, max_loss=100))
-    image_bchw = random_image(1, 3, 65, 97)
-    labels_bhw = load_trained(run).model(image_bchw).main_bkhw.argmax(1).numpy()
-    got_bhw = open_exported(done.path, (LABELS,))(image_bchw)[0].numpy()
-    assert np.mean(got_bhw == labels_bhw) > 0.9

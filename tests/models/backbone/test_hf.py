@@ -12,13 +12,10 @@ from torch import Tensor
 
 from reconet.cli import main
 from reconet.errors import CheckpointError, MissingExtraError, RecipeError
-from reconet.models import hub
-from reconet.models.backbone import BACKBONES, ResNet, check_backbone_name, complete_model
-from reconet.models.backbone import config as config_file
+from reconet.models import BACKBONES, ResNet, create_model, load_trained, save_trained, weights
+from reconet.models.backbone import check_backbone_name, complete_model, hf
+from reconet.models.backbone.families import KNOWN
 from reconet.models.backbone.hf import HubBackbone, block_depths
-from reconet.models.backbone.known import KNOWN
-from reconet.models.segmenter import create_model
-from reconet.models.trained import load_trained, save_trained
 from reconet.recipes import Model, dump_recipe, without_paths
 from tests.factories import tiny_network, tiny_recipe
 from tests.models.backbone.tiny import CONFIGS, config_of, hub_model, write_folder
@@ -30,7 +27,7 @@ def hub_recipe_settings(family: str, *, name: str = "tiny/x") -> list[str]:
 
 
 def test_without_the_package_one_line_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(config_file, "find_spec", lambda name: None)
+    monkeypatch.setattr(hf, "find_spec", lambda name: None)
     with pytest.raises(
         MissingExtraError, match=r"'facebook/dinov2-small' needs an extra.*backbones"
     ):
@@ -195,7 +192,7 @@ class TestWithTransformers:
         def build(settings: Model) -> HubBackbone:
             raise AssertionError("it was built")
 
-        monkeypatch.setattr(hub, "hub_answers", lambda: False)
+        monkeypatch.setattr(weights, "hub_answers", lambda: False)
         for name in ("hf:facebook/dinov2-small", "resnet50"):
             monkeypatch.setitem(BACKBONES, name.partition(":")[0], build)
             with pytest.raises(CheckpointError, match=r"cannot get '.*' from the hub") as raised:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from reconet.models.segmenter import Segmenter, create_model
+from reconet.models import Segmenter, create_model
 
 CONVNEXT = {"depths": [1, 1, 1, 1], "hidden_sizes": [8, 16, 32, 64]}
 SWIN = {

@@ -1,4 +1,8 @@
-"""The contract of context modules, checked for each name in CONTEXTS, in the whole network."""
+"""The contract of context modules, checked for each name in CONTEXTS.
+
+In the whole network, and alone on maps of a few cells: what a small image leaves at a large output
+stride.
+"""
 
 import inspect
 import io
@@ -9,12 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim, export
 
-from reconet.models.context import CONTEXTS
-from reconet.models.features import Features
-from reconet.models.losses import segmentation_loss
-from reconet.models.segmenter import Segmenter
+from reconet.models import CONTEXTS, Features, Segmenter, segmentation_loss
 from tests.factories import tiny_model
-from tests.models.context.helpers import features, stages
+from tests.models.helpers import features, stages
 
 CROP = (64, 96)  # not square: catches swapped axes
 CLASSES = 5
@@ -193,3 +194,40 @@ def test_a_context_says_which_stages_it_reads_with_its_options(name: str) -> Non
         context(recording)
         assert recording.read == set(context.stages_read)
         assert ("c2" in recording.read) == lateral
+
+
+def inputs(size: tuple[int, int], batch: int) -> Features:
+    return Features(*(x.requires_grad_() for x in features(stages(64, size), batch)))
+
+
+@pytest.mark.parametrize("name", sorted(CONTEXTS))
+@pytest.mark.parametrize("size", [(1, 1), (1, 3), (2, 1)])
+def test_a_context_works_on_a_map_of_very_few_cells(name: str, size: tuple[int, int]) -> None:
+    """Check a context made for a larger crop. In training it gets two images, for its norms."""
+    context = CONTEXTS[name](stages(64, (4, 6)), num_classes=3)
+    x = inputs(size, batch=2)
+    for training in (False, True):
+        map_bdhw = context.train(training)(x).map_bdhw
+        assert map_bdhw.shape[:2] == (2, context.out_channels)
+        assert map_bdhw.isfinite().all()
+    map_bdhw.sum().backward()
+
+
+@pytest.mark.parametrize("name", sorted(CONTEXTS))
+def test_one_image_of_two_cells_is_enough_to_train_on(name: str) -> None:
+    context = CONTEXTS[name](stages(64, (4, 6)), num_classes=3)
+    map_bdhw = context(inputs((1, 2), batch=1)).map_bdhw
+    assert map_bdhw.isfinite().all()
+    map_bdhw.sum().backward()
+    gradients = [p.grad for p in context.parameters() if p.grad is not None]
+    assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+def test_a_seed_makes_a_context() -> None:
+    for name, kind in CONTEXTS.items():
+        states = []
+        for _ in range(2):
+            torch.manual_seed(3)
+            states.append(kind(stages(64), num_classes=3).state_dict())
+        for key, value in states[0].items():
+            assert torch.equal(value, states[1][key]), f"{name}: {key}"

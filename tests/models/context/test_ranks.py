@@ -1,4 +1,4 @@
-"""RecoNet's mathematics, against slow and obvious versions.
+"""RecoNet's mathematics and that of RecoNet+, against slow and obvious versions.
 
 Maps are not square: square ones hide swapped axes.
 """
@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck
 
+from reconet.cost import module_cost
 from reconet.errors import RecipeError
 from reconet.models.context.low_rank import Factors, outer_planes, reconstruct
 from reconet.models.context.reconet import GlobalPooling, RecoNet, TensorReconstruction
-from reconet.models.features import Features, FeatureSpec, Stages
+from reconet.models.context.reconet_plus import FragmentReconstruction
+from reconet.models.features import Features, FeatureSpec
 from reconet.models.segmenter import create_model
-
-SIZE = (5, 7)
+from tests.models.helpers import SIZE, stages
 
 
 def random_factors(rank: int = 3, channels: int = 4, dtype: torch.dtype = torch.float) -> Factors:
@@ -72,76 +73,10 @@ def test_reconstruct_equals_the_sum_of_rank_one_tensors() -> None:
     torch.testing.assert_close(reconstruct(Factors(weight_r, c, outer_planes(h, w))), by_hand)
 
 
-@pytest.mark.parametrize("axis", [1, 2, 3])
-def test_no_unfolding_has_a_rank_above_r(axis: int) -> None:
-    attention_bchw = reconstruct(random_factors(rank=2, dtype=torch.double))
-    for attention_chw in attention_bchw:
-        unfolded = attention_chw.movedim(axis - 1, 0).flatten(1)
-        assert torch.linalg.matrix_rank(unfolded) == 2
-
-
 def test_the_core_equals_the_formula_of_the_paper() -> None:
     core, x_bchw = core_of(), torch.randn(2, 8, *SIZE)
     expected = x_bchw * slow_attention(core, x_bchw)
     torch.testing.assert_close(core(x_bchw), expected)
-
-
-def profile(factors: Factors, axis: str) -> Tensor:
-    """Return the factors along one axis, up to a number for each rank."""
-    line_brn = factors.plane_brhw.sum(3 if axis == "row" else 2)
-    return line_brn / line_brn.sum(2, keepdim=True)
-
-
-@pytest.mark.parametrize("size", [(5, 7), (6, 6)])
-def test_rows_do_not_react_to_columns(size: tuple[int, int]) -> None:
-    core = core_of(size=size)
-    flat, striped = torch.ones(1, 8, *size), torch.ones(1, 8, *size)
-    striped[..., 0] += 0.5
-    striped[..., 1] -= 0.5  # two column means move; row means and channel means do not
-    before, after = core.factors(flat), core.factors(striped)
-    torch.testing.assert_close(profile(after, "row"), profile(before, "row"))
-    torch.testing.assert_close(after.channel_brc, before.channel_brc)
-    assert not torch.allclose(profile(after, "column"), profile(before, "column"))
-
-
-@pytest.mark.parametrize("size", [(5, 7), (6, 6)])
-def test_columns_do_not_react_to_rows(size: tuple[int, int]) -> None:
-    core = core_of(size=size)
-    flat, striped = torch.ones(1, 8, *size), torch.ones(1, 8, *size)
-    striped[..., 0, :] += 0.5
-    striped[..., 1, :] -= 0.5
-    before, after = core.factors(flat), core.factors(striped)
-    torch.testing.assert_close(profile(after, "column"), profile(before, "column"))
-    assert not torch.allclose(profile(after, "row"), profile(before, "row"))
-
-
-def test_rank_one_with_flat_rows_and_columns_is_the_attention_of_senet() -> None:
-    v_bc = torch.rand(2, 4)
-    one = Factors(torch.ones(1), v_bc[:, None], torch.ones(2, 1, 5, 7))
-    assert torch.equal(reconstruct(one), v_bc[:, :, None, None].expand(2, 4, 5, 7))
-
-
-def test_channel_by_rank_one_space_as_in_cbam_is_one_sub_attention_map() -> None:
-    v_bc, row_bh, column_bw = torch.rand(2, 4), torch.rand(2, 5), torch.rand(2, 7)
-    v_bhw = row_bh[:, :, None] * column_bw[:, None, :]
-    cbam_bchw = v_bc[:, :, None, None] * v_bhw[:, None]
-    one = Factors(torch.ones(1), v_bc[:, None], v_bhw[:, None])
-    torch.testing.assert_close(reconstruct(one), cbam_bchw)
-
-
-def test_lambda_is_a_weighted_mean_that_learns_and_is_saved() -> None:
-    core = core_of(rank=4)
-    optimizer = torch.optim.SGD(core.parameters(), lr=1.0)
-    before = core.rank_logits_r.detach().clone()
-    for _ in range(2):
-        weight_r = core.factors(torch.randn(1, 8, *SIZE)).weight_r
-        assert ((weight_r > 0) & (weight_r < 1)).all()
-        torch.testing.assert_close(weight_r.sum(), torch.tensor(1.0))
-        optimizer.zero_grad()
-        core(torch.randn(2, 8, *SIZE)).square().sum().backward()
-        optimizer.step()
-    assert not torch.equal(core.rank_logits_r, before)
-    assert "rank_logits_r" in core.state_dict()
 
 
 @pytest.mark.parametrize("axis", ["channel", "row", "column"])
@@ -150,28 +85,6 @@ def test_at_the_trained_size_resampling_changes_no_bit(axis: str) -> None:
     profile_bn = torch.randn(2, generator.length)
     direct = generator.gate(generator.linear(profile_bn)).view(2, 3, generator.length)
     assert torch.equal(generator(profile_bn), direct)
-
-
-@pytest.mark.parametrize("size", [(1, 1), (3, 2), (5, 7), (9, 40), (64, 33)])
-def test_other_sizes_than_the_trained_one_give_finite_gates_of_that_size(
-    size: tuple[int, int],
-) -> None:
-    factors = core_of().factors(torch.randn(1, 8, *size))
-    attention_bchw = reconstruct(factors)
-    assert attention_bchw.shape == (1, 8, *size)
-    assert ((attention_bchw > 0) & (attention_bchw < 1)).all()
-
-
-def test_an_upsampled_map_gets_about_the_upsampled_attention() -> None:
-    core = core_of(size=(16, 24))
-    # Smooth, as feature maps are: then its profiles survive being doubled and halved.
-    coarse = torch.randn(1, 8, 4, 6)
-    x_bchw = torch.nn.functional.interpolate(coarse, size=(16, 24), mode="bilinear")
-    double = torch.nn.functional.interpolate(x_bchw, scale_factor=2, mode="bilinear")
-    attention = reconstruct(core.factors(x_bchw))
-    expected = torch.nn.functional.interpolate(attention, scale_factor=2, mode="bilinear")
-    error = (reconstruct(core.factors(double)) - expected).abs().mean() / attention.std()
-    assert error < 0.05
 
 
 def test_gradients_are_those_of_finite_differences() -> None:
@@ -202,11 +115,6 @@ def test_global_pooling_is_the_same_everywhere_and_ignores_the_order_of_pixels()
     torch.testing.assert_close(y_bchw[0, :, 0, 0], expected)
 
 
-def stages() -> Stages:
-    one = FeatureSpec(channels=32, height=SIZE[0], width=SIZE[1])
-    return Stages(one, one, one, one)
-
-
 def test_the_head_fuses_the_map_its_reconstruction_and_its_mean() -> None:
     context = RecoNet(stages(), num_classes=3, rank=2).eval()
     c4 = torch.randn(2, 32, *SIZE)
@@ -227,35 +135,12 @@ def test_a_component_that_is_switched_off_is_not_there(tgm_trm: bool, gpm: bool)
     assert context(Features(c4, c4, c4, c4)).map_bdhw.shape == (1, 8, *SIZE)
 
 
-def test_lambda_starts_uniform() -> None:
-    core = TensorReconstruction(FeatureSpec(channels=4, height=2, width=3), rank=5)
-    torch.testing.assert_close(
-        core.factors(torch.randn(1, 4, 2, 3)).weight_r, torch.full((5,), 0.2)
-    )
-
-
-def test_dropout_takes_whole_channels_with_the_probability_of_the_published_file() -> None:
-    context = RecoNet(stages(), num_classes=3)
-    assert isinstance(context.dropout, torch.nn.Dropout2d)
-    assert context.dropout.p == 0.05
-    context.dropout.p = 0.5
-    c4 = torch.randn(4, 32, *SIZE)
-    map_bdhw = context.train()(Features(c4, c4, c4, c4)).map_bdhw
-    gone_bd = (map_bdhw == 0).flatten(2).all(2)
-    assert 4 < gone_bd.sum() < 28  # of 32 channels
-
-
 def test_generators_start_as_r_separate_kaiming_layers_would() -> None:
     core = core_of(channels=256, rank=16)
     separate = torch.nn.Conv2d(256, 256, 1, bias=False)
     torch.nn.init.kaiming_normal_(separate.weight, mode="fan_out")
     ratio = core.channel.linear.weight.std() / separate.weight.std()
     assert ratio.item() == pytest.approx(1.0, abs=0.02)
-
-
-def test_the_core_has_the_weights_of_the_paper_and_no_others() -> None:
-    names = {"channel.linear.weight", "row.linear.weight", "column.linear.weight", "rank_logits_r"}
-    assert core_of().state_dict().keys() == names
 
 
 @pytest.mark.parametrize("option", ["profile_norm", "rank_weights", "shared_basis"])
@@ -265,3 +150,110 @@ def test_an_option_that_is_gone_is_explained_in_one_line(option: str) -> None:
     with pytest.raises(RecipeError, match=message) as got:
         create_model("reconet", num_classes=3, **options)
     assert "\n" not in str(got.value)
+
+
+both_kinds = pytest.mark.parametrize("separable", [False, True])
+
+
+def lively(separable: bool, channels: int = 6, rank: int = 3) -> FragmentReconstruction:
+    """Make a module whose masks are not flat."""
+    core = FragmentReconstruction(channels, rank=rank, separable=separable)
+    with torch.no_grad():
+        for parameter in core.parameters():
+            parameter.normal_()
+    return core
+
+
+@both_kinds
+@pytest.mark.parametrize("rank", [1, 4])
+def test_flat_ranks_are_global_pooling(separable: bool, rank: int) -> None:
+    core, pool = FragmentReconstruction(5, rank=rank, separable=separable), GlobalPooling(5)
+    with torch.no_grad():
+        for parameter in core.masks.parameters():
+            parameter.zero_()
+        core.mix.weight.copy_(pool.conv.weight[:, :, 0, 0])
+        assert pool.conv.bias is not None
+        core.bias_rc.copy_(pool.conv.bias.expand(rank, -1))
+    x_bchw = torch.randn(2, 5, 4, 7)
+    # The first weights of the ranks make up for masks of one half.
+    torch.testing.assert_close(core(x_bchw), pool(x_bchw).contiguous())
+
+
+@both_kinds
+def test_the_result_is_the_sum_of_its_ranks(separable: bool) -> None:
+    core, x_bchw = lively(separable), torch.randn(2, 6, 4, 7)
+    parts = core.factors(x_bchw)
+    by_hand = torch.zeros(2, 6, 4, 7)
+    for b in range(2):
+        for r in range(3):
+            for i in range(4):
+                for j in range(7):
+                    place = parts.plane_brhw[b, r, i, j]
+                    by_hand[b, :, i, j] += parts.weight_r[r] * place * parts.channel_brc[b, r]
+    torch.testing.assert_close(core(x_bchw), by_hand)
+
+
+@both_kinds
+def test_a_fragment_is_what_its_mask_gathers(separable: bool) -> None:
+    core, x_bchw = lively(separable), torch.randn(2, 6, 4, 7)
+    fragment_brc, gather_brhw = core.factors(x_bchw).channel_brc, core.gather_masks(x_bchw)
+    torch.testing.assert_close(gather_brhw.sum((2, 3)), torch.ones(2, 3))
+    for r in range(3):
+        seen_bc = (gather_brhw[:, r : r + 1] * x_bchw).sum((2, 3))
+        expected_bc = torch.relu(seen_bc @ core.mix.weight.T + core.bias_rc[r])
+        torch.testing.assert_close(fragment_brc[:, r], expected_bc)
+
+
+def test_masks_are_those_of_each_place() -> None:
+    core, x_bchw = lively(separable=False), torch.randn(2, 6, 4, 7)
+    layer = core.masks.get_submodule("conv")
+    weight_sc = layer.get_parameter("weight")[:, :, 0, 0]
+    bias_s = layer.get_parameter("bias")
+    place_brhw = core.factors(x_bchw).plane_brhw
+    odds_brhw = core.gather_masks(x_bchw).log()
+    for i in range(4):
+        for j in range(7):
+            logits_bs = x_bchw[:, :, i, j] @ weight_sc.T + bias_s
+            torch.testing.assert_close(place_brhw[:, :, i, j], logits_bs[:, 3:].sigmoid())
+            # Softmax: logarithms differ as logits do.
+            first_bs = x_bchw[:, :, 0, 0] @ weight_sc.T + bias_s
+            difference_br = odds_brhw[:, :, i, j] - odds_brhw[:, :, 0, 0]
+            torch.testing.assert_close(
+                difference_br, (logits_bs - first_bs)[:, :3], rtol=1e-4, atol=1e-4
+            )
+
+
+def test_separable_masks_are_products_of_a_column_and_a_row() -> None:
+    core, x_bchw = lively(separable=True), torch.randn(2, 6, 4, 7).double()
+    core.double()
+    for plane_brhw in (core.factors(x_bchw).plane_brhw, core.gather_masks(x_bchw)):
+        assert (torch.linalg.matrix_rank(plane_brhw, rtol=1e-9) == 1).all()
+    y_bchw = core(x_bchw)
+    for axis in (1, 2, 3):
+        assert torch.linalg.matrix_rank(y_bchw[0].movedim(axis - 1, 0).flatten(1)) <= 3
+
+
+@pytest.mark.parametrize(("separable", "products"), [(False, 4), (True, 2)])
+def test_the_core_is_small(separable: bool, products: int) -> None:
+    # Masks of both kinds, gathering and placing are one product of r c h w each.
+    with torch.device("meta"):
+        core = FragmentReconstruction(512, separable=separable).eval()
+        cost = module_cost(core, torch.empty(1, 512, 64, 64))
+    assert cost.params == sum(parameter.numel() for parameter in core.parameters()) < 1_000_000
+    one_product = core.rank * 512 * 64 * 64
+    assert products * one_product <= cost.macs < 1.15 * products * one_product
+    assert cost.macs <= 300_000_000
+
+
+@both_kinds
+def test_a_core_with_some_of_the_ranks_is_the_sum_of_these(separable: bool) -> None:
+    core, x_bchw = lively(separable, rank=4), torch.randn(2, 6, 5, 8)
+    kept = (0, 2, 3)
+    smaller = FragmentReconstruction(6, rank=3, separable=separable)
+    smaller.load_state_dict(core.state_of_ranks(kept))
+    expected_bchw = torch.zeros_like(x_bchw)
+    weight_r, channel_brc, plane_brhw = core.factors(x_bchw)
+    for r in kept:
+        part_bchw = torch.einsum("bc,bhw->bchw", channel_brc[:, r], plane_brhw[:, r])
+        expected_bchw += weight_r[r] * part_bchw
+    torch.testing.assert_close(smaller(x_bchw), expected_bchw)

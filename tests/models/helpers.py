@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from reconet.models.features import Features, FeatureSpec, Stages
+from reconet.models import Features, FeatureSpec, Stages
 
 SIZE = (5, 7)
 

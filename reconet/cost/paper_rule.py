@@ -19,21 +19,15 @@ Memory is the sum of the outputs of all layers, four bytes per value. A GPU woul
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from reconet.cost.counter import module_cost
-from reconet.models.attention import Attention, Product
 from reconet.models.features import Features
-
-# exact: reproduced without any free choice.
-# assumed: the printed digits, if the assumption in the note is made.
-Evidence = Literal["exact", "assumed", "not reproduced"]
-
+from reconet.models.layers import Attention, Product
 
 LAYERS = (
     Attention,
@@ -161,59 +155,3 @@ def _function_cost(kind: str, args: tuple[Tensor, ...], y: Tensor) -> tuple[int,
             return x.numel(), y_bytes
         case _:  # resizing
             return y.numel(), y_bytes
-
-
-@dataclass(frozen=True, kw_only=True)
-class PaperRow:
-    """One method: the paper's cost, the same by its rule, and the uniform count.
-
-    Units are G (1e9), MiB and M (1e6).
-    """
-
-    table: Literal["module", "network"]
-    method: str
-    size: str  # of the input
-    paper_g: float
-    paper_mib: float | None
-    rule_g: float
-    rule_mib: float
-    evidence: Evidence
-    uniform_g: float
-    params_m: float
-    note: str
-
-
-def count_row(
-    table: Literal["module", "network"],
-    inputs: Tensor | Features,
-    method: str,
-    module: nn.Module,
-    paper: tuple[float, float | None],
-    note: str,
-    *,
-    evidence: Evidence = "not reproduced",
-    counted: nn.Module | None = None,
-    as_layers: Collection[str] = (),
-    count: Literal["layers", "convolutions", "uniform"] = "layers",
-) -> PaperRow:
-    """Count a module by both rules. `paper` is the paper's G and MB.
-
-    The paper's rule counts `counted` instead of `module` where it misses a part of what runs.
-    """
-    rule = paper_cost(counted or module, inputs, as_layers=as_layers)
-    uniform = module_cost(module.eval(), inputs)
-    flops = {"layers": rule.flops, "convolutions": rule.convolution_macs, "uniform": uniform.macs}
-    shape = (inputs if isinstance(inputs, Tensor) else inputs.c4).shape[1:]
-    return PaperRow(
-        table=table,
-        method=method,
-        size="x".join(map(str, shape)),
-        paper_g=paper[0],
-        paper_mib=paper[1],
-        rule_g=flops[count] / 1e9,
-        rule_mib=rule.memory_bytes / 2**20,
-        evidence=evidence,
-        uniform_g=uniform.macs / 1e9,
-        params_m=uniform.params / 1e6,
-        note=note,
-    )

@@ -1,17 +1,34 @@
-"""SE and CBAM as attention tensors, and as special cases of RecoNet's reconstruction."""
+"""Pyramids, decoders and gates, against slow and obvious versions."""
 
 import torch
-from torch import Tensor
+from torch import nn
 
 from reconet.models.context.cbam import CBAMBlock
 from reconet.models.context.low_rank import Factors, reconstruct
+from reconet.models.context.parsenet import L2Norm, ParseNet
 from reconet.models.context.senet import SEBlock
-from tests.models.context.helpers import SIZE, part, shuffled, stir
+from tests.models.helpers import SIZE, features, part, shuffled, stages, stir
 
 
-def attention(block: SEBlock | CBAMBlock, x_bchw: Tensor) -> Tensor:
-    result: Tensor = block(x_bchw) / x_bchw
-    return result
+def test_parsenet_concatenates_the_map_and_its_mean() -> None:
+    of = stages()
+    net = ParseNet(of, num_classes=3)
+    stir(net)
+    x = features(of)
+    local_bchw = net.reduce(x.c4)
+    mean_bc11 = local_bchw.flatten(2).mean(2)[:, :, None, None]
+    pooled_bchw = part(net, "pool.project")(mean_bc11).expand_as(local_bchw)
+    torch.testing.assert_close(net(x).map_bdhw, torch.cat([local_bchw, pooled_bchw], 1))
+
+
+def test_l2norm_gives_every_position_length_one_before_its_scale() -> None:
+    norm, x_bchw = L2Norm(8), torch.randn(2, 8, *SIZE)
+    nn.init.uniform_(norm.scale_c, 1, 20)
+    y_bchw = norm(x_bchw)
+    length_bhw = (y_bchw / norm.scale_c[:, None, None]).square().sum(1).sqrt()
+    torch.testing.assert_close(length_bhw, torch.ones(2, *SIZE))
+    torch.testing.assert_close(norm(3 * x_bchw), y_bchw)  # only the direction counts
+    assert norm(torch.zeros(1, 8, 1, 1)).isfinite().all()
 
 
 def test_the_se_gate_is_two_layers_on_the_mean() -> None:
@@ -48,20 +65,3 @@ def test_cbam_gates_channels_and_then_positions() -> None:
     swapped = x_bchw * block.spatial_gate(x_bchw)
     swapped = swapped * block.channel_gate(swapped)[:, :, None, None]
     assert not torch.allclose(block(x_bchw), swapped)
-
-
-def test_cbams_attention_has_rank_one_between_channels_and_positions() -> None:
-    block, x_bchw = CBAMBlock(32).double(), torch.rand(2, 32, *SIZE).double() + 0.1
-    stir(block)
-    for attention_chw in attention(block, x_bchw):
-        assert torch.linalg.matrix_rank(attention_chw.flatten(1), rtol=1e-9) == 1
-        assert torch.linalg.matrix_rank(attention_chw[0], rtol=1e-9) > 1
-
-
-def test_cbam_with_a_separable_position_gate_is_a_reconstruction_of_rank_one() -> None:
-    block, x_bchw = CBAMBlock(32), torch.randn(2, 32, *SIZE)
-    row_bh, column_bw = torch.rand(2, SIZE[0]), torch.rand(2, SIZE[1])
-    gate_bc = block.channel_gate(x_bchw)
-    plane_b1hw = (row_bh[:, :, None] * column_bw[:, None, :]).unsqueeze(1)
-    factors = Factors(torch.ones(1), gate_bc.unsqueeze(1), plane_b1hw)
-    torch.testing.assert_close(gate_bc[:, :, None, None] * plane_b1hw, reconstruct(factors))
