@@ -11,10 +11,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from reconet.errors import pick
-from reconet.study import StudyResult, add_results, open_study, read_results, write_results
+from reconet.study import (
+    StudyResult,
+    add_results,
+    is_study,
+    open_study,
+    read_results,
+    read_study,
+    write_results,
+)
 from reconet.study.page import render_markdown
 from reconet.study.plots import save_figures
-from reconet.study.trial import RESULTS, is_study, read_study
+from reconet.study.trial import RESULTS
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "studies.md"

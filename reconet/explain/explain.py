@@ -16,9 +16,8 @@ from reconet.data.images.draw import VOID_COLOUR, colourise
 from reconet.data.images.read import read_upright
 from reconet.errors import RecipeError
 from reconet.evaluation import check_classes
+from reconet.explain.contexts import explain_maps, explain_ranks
 from reconet.explain.draw import Panel, panel_grid
-from reconet.explain.maps import explain_maps
-from reconet.explain.ranks import explain_ranks
 from reconet.inference import find_network, whole_image
 from reconet.models.context.base import Point
 from reconet.models.layers import resize

@@ -12,17 +12,16 @@ from starlette.requests import ClientDisconnect
 
 from reconet import __version__
 from reconet.errors import DataError
-from reconet.inference.predictor import Predictor
+from reconet.inference import Predictor
 from reconet.serve import schemas
-from reconet.serve.examples import EXAMPLES, ExampleImages
+from reconet.serve.about import EXAMPLES, ExampleImages, describe_model
 from reconet.serve.explore import count_ranks
-from reconet.serve.limits import LOOPBACK, Limits
-from reconet.serve.model_info import describe_model
-from reconet.serve.pixel_map import encode_image
+from reconet.serve.images import encode_image
 from reconet.serve.routes import (
     PLAIN,
     PNG,
     STORED,
+    Service,
     add_images,
     add_no_ranks,
     add_ranks,
@@ -30,7 +29,7 @@ from reconet.serve.routes import (
     refuse_unknown_parameters,
 )
 from reconet.serve.security import SecurityMiddleware
-from reconet.serve.service import Service
+from reconet.serve.server import LOOPBACK, Limits
 
 FORM_BYTES = 2**16  # that a form may have around its file
 MEDIA_TYPES = {

@@ -16,6 +16,7 @@ import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from starlette.exceptions import HTTPException
 from torch import Tensor
 
 from reconet.errors import RecipeError
@@ -23,14 +24,10 @@ from reconet.inference.predictor import Predictor
 from reconet.inference.windows import Forward, predict_probabilities
 from reconet.models.decompose import Decomposition, decompose, low_rank_core
 from reconet.models.segmenter import Segmenter
-from reconet.serve.pixel_map import PixelMap, encode_image
+from reconet.serve.images import PixelMap, encode_image
 from reconet.types import Image
 
 MOST_BYTES = 2**28  # of kept features; an image with more cannot be explored
-
-
-class TooManyWindowsError(Exception):
-    """An image has more windows than features are kept for."""
 
 
 def count_ranks(model: Segmenter | None) -> int:
@@ -106,14 +103,16 @@ class Explorer:
         """Segment the image with another forward pass in place of the network's own."""
         network = replace(self.predictor.network, forward=forward)
         predictor = Predictor(network, protocol=self.protocol, device=str(self.predictor.device))
-        return PixelMap.predict(predictor, self.image_hwc)
+        return PixelMap(*predictor.best(self.image_hwc))
 
     def _keep(self, model: Segmenter, image_bchw: Tensor) -> Decomposition:
         window = decompose(model, image_bchw)
         tensors = (window.x_bchw, window.rest_bchw)
         self.nbytes += sum(tensor.numel() * tensor.element_size() for tensor in tensors)
         if self.nbytes > MOST_BYTES:
-            raise TooManyWindowsError
+            raise HTTPException(
+                413, "the image has too many windows to explore its ranks; try a smaller one."
+            )
         self.windows.append(window)
         return window
 

@@ -1,20 +1,35 @@
 """The HTTP interface: segment an image, store one, ask about its ranks."""
 
 import time
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 from fastapi import FastAPI, HTTPException, Path, Query, Request, Response
 
 from reconet.data.images.draw import overlay as draw_overlay
 from reconet.data.images.write import mask_png
+from reconet.inference import Predictor
 from reconet.serve import schemas
 from reconet.serve.explore import Explorer, count_ranks, heat_png
-from reconet.serve.image_store import StoredImage
-from reconet.serve.pixel_map import PixelMap, base64_text, encode_image, shrink_for_view
-from reconet.serve.service import Service, compare_ranks
-from reconet.serve.uploads import FIELD, TYPES
-from reconet.types import Image
+from reconet.serve.images import (
+    FIELD,
+    TYPES,
+    ImageStore,
+    PixelMap,
+    StoredImage,
+    WorkQueue,
+    base64_text,
+    count_pixels,
+    decode_image,
+    encode_image,
+    read_upload,
+    shrink_for_view,
+    subsample_for_view,
+)
+from reconet.serve.server import Limits
+from reconet.types import Image, Label
 
+T = TypeVar("T")
 Statuses = dict[int | str, dict[str, Any]]
 IMAGE_BODY = {
     "requestBody": {
@@ -50,6 +65,63 @@ PLAIN: Statuses = {422: PROBLEMS[422]}
 STORED: Statuses = {status: PROBLEMS[status] for status in (404, 422)}
 EXPLORED: Statuses = {status: PROBLEMS[status] for status in (404, 413, 422, 503)}
 ImageId = Annotated[str, Path(max_length=40, pattern="^[A-Za-z0-9_-]+$")]
+
+
+class Service:
+    """Takes images and questions from requests, and lets the worker answer them."""
+
+    def __init__(self, predictor: Predictor, limits: Limits) -> None:
+        self.predictor, self.limits = predictor, limits
+        self.queue = WorkQueue(waiting=limits.waiting)
+        self.images = ImageStore(most=limits.kept_images, most_bytes=limits.kept_bytes)
+
+    async def process_upload(self, request: Request, work: Callable[[Image], T]) -> T:
+        """Take a place in the queue, read the image, and work on it when it is its turn."""
+        async with self.queue.place():
+            data = await read_upload(request)
+            if len(data) > self.limits.upload_bytes:
+                raise HTTPException(413, "the image has too many bytes.")
+            return await self.queue.run(
+                lambda: work(decode_image(data, self.limits.pixels)), request.is_disconnected
+            )
+
+    async def explore(self, request: Request, image_id: str, work: Callable[[Explorer], T]) -> T:
+        """Answer a question about the ranks of a stored image when it is its turn."""
+        image = self.stored_image(image_id)
+        async with self.queue.place():
+            answer = await self.queue.run(
+                lambda: work(self._explorer(image)), request.is_disconnected
+            )
+        self.images.trim()
+        return answer
+
+    def stored_image(self, image_id: str) -> StoredImage:
+        image = self.images.get(image_id)
+        if image is None:
+            raise HTTPException(404, "this image is not stored any more; send it again.")
+        return image
+
+    def _explorer(self, image: StoredImage) -> Explorer:
+        """Return the explorer of an image. The worker makes it at the first question."""
+        if image.explorer is None:
+            image.explorer = Explorer(self.predictor, image.image_hwc)
+        return image.explorer
+
+    def class_shares(self, label_hw: Label) -> list[schemas.ClassShare]:
+        """List the classes in an image, the largest first."""
+        info = self.predictor.network.info
+        found = [
+            schemas.ClassShare(
+                index=index,
+                name=info.classes[index],
+                colour=info.palette[index],
+                pixels=pixels,
+                share=pixels / label_hw.size,
+            )
+            for index, pixels in enumerate(count_pixels(label_hw, len(info.classes)))
+            if pixels
+        ]
+        return sorted(found, key=lambda one: -one.pixels)
 
 
 def add_segment(app: FastAPI, service: Service) -> None:
@@ -107,16 +179,15 @@ def add_images(app: FastAPI, service: Service) -> None:
 
         def work(image_hwc: Image) -> tuple[StoredImage, dict[str, Any]]:
             start = time.perf_counter()
-            pixel_map = PixelMap.predict(service.predictor, image_hwc)
-            image = StoredImage(
-                image_hwc=shrink_for_view(image_hwc), pixel_map=pixel_map.for_view()
-            )
+            maps = service.predictor.best(image_hwc)
+            pixel_map = PixelMap(*map(subsample_for_view, maps))
+            image = StoredImage(image_hwc=shrink_for_view(image_hwc), pixel_map=pixel_map)
             return image, {
                 "width": image_hwc.shape[1],
                 "height": image_hwc.shape[0],
                 "view_width": image.image_hwc.shape[1],
                 "view_height": image.image_hwc.shape[0],
-                "classes": service.class_shares(pixel_map.label_hw),
+                "classes": service.class_shares(maps[0]),
                 "seconds": time.perf_counter() - start,
             }
 
@@ -189,6 +260,26 @@ def add_ranks(app: FastAPI, service: Service) -> None:
             request, image_id, lambda explorer: heat_png(explorer.heat(number))
         )
         return Response(png, media_type="image/png")
+
+
+def compare_ranks(
+    explorer: Explorer, off: set[int], classes: tuple[str, ...]
+) -> schemas.RankChange:
+    """Segment with some ranks switched off, and count the pixels that change."""
+    before_hw, without = explorer.all_ranks.label_hw, explorer.without(off)
+    changed_hw = before_hw != without.label_hw
+    gained = count_pixels(without.label_hw[changed_hw], len(classes))
+    lost = count_pixels(before_hw[changed_hw], len(classes))
+    return schemas.RankChange(
+        changed=int(changed_hw.sum()),
+        pixels=changed_hw.size,
+        by_class=[
+            schemas.ClassChange(index=k, name=classes[k], gained=gained[k], lost=lost[k])
+            for k in range(len(classes))
+            if gained[k] or lost[k]
+        ],
+        hover_png=base64_text(without.png()),
+    )
 
 
 def add_no_ranks(app: FastAPI) -> None:

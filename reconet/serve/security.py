@@ -51,23 +51,35 @@ class SecurityMiddleware:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        send = with_headers(send)
         body = LimitedBody(receive, self.max_body, self.read_seconds)
         headers = Headers(scope=scope)
+        length = headers.get("content-length", "0")
+        has_body = "transfer-encoding" in headers or length != "0"
+
+        async def answer(message: Message) -> None:
+            """Send an answer with the security headers, when the rest of the body has arrived.
+
+            A connection that is closed earlier is reset, and the sender never reads the answer. A
+            body that is too slow is not waited for.
+            """
+            if message["type"] == "http.response.start":
+                for name, value in HEADERS.items():
+                    MutableHeaders(scope=message).setdefault(name, value)
+                if has_body and message["status"] != 408:
+                    await body.drain()
+            await send(message)
+
         refusal = self._refusal(headers)
         if refusal is not None:
-            if (
-                headers.get("expect", "").lower() != "100-continue"
-            ):  # that sender waits before it sends
-                await body.drain()
-            await refusal(scope, receive, send)
+            if headers.get("expect", "").lower() == "100-continue":
+                has_body = False  # its sender waits for an answer first
+            await refusal(scope, receive, answer)
             return
         try:
-            await self.app(
-                scope, body.receive, after_body(send, body) if has_body(headers) else send
-            )
+            await self.app(scope, body.receive, answer)
         except asyncio.CancelledError:  # the server stops, and has waited for this request
-            await refuse(503, "the server stops; try again later.")(scope, receive, send)
+            has_body = False
+            await refuse(503, "the server stops; try again later.")(scope, receive, answer)
 
     def _refusal(self, headers: Headers) -> JSONResponse | None:
         host = headers.get("host", "")
@@ -145,39 +157,6 @@ class LimitedBody:
                 await self.receive()
         except HTTPException:
             return
-
-
-def has_body(headers: Headers) -> bool:
-    """Tell whether a request says that it has a body."""
-    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
-
-
-def after_body(send: Send, body: LimitedBody) -> Send:
-    """Delay an answer until the rest of the body has arrived.
-
-    A connection that is closed earlier is reset, and the sender never reads the answer. A body that
-    is too slow is not waited for.
-    """
-
-    async def send_after_body(message: Message) -> None:
-        if message["type"] == "http.response.start" and message["status"] != 408:
-            await body.drain()
-        await send(message)
-
-    return send_after_body
-
-
-def with_headers(send: Send) -> Send:
-    """Add the security headers to a response."""
-
-    async def send_with_headers(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name, value in HEADERS.items():
-                headers.setdefault(name, value)
-        await send(message)
-
-    return send_with_headers
 
 
 def host_name(host: str) -> str:

@@ -12,16 +12,28 @@ from reconet.errors import MissingExtraError, RecipeError
 from reconet.inference import Predictor, find_network
 from reconet.inference.network import is_export
 from reconet.models.trained import load_trained
-from reconet.serve.limits import LOOPBACK, Limits
 from reconet.system.hardware import keep_freed_memory
 from reconet.system.progress import SILENT, Progress
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+LOOPBACK = ("127.0.0.1", "localhost", "::1")  # names of this machine for itself
 MOST_CONNECTIONS = 256  # beyond that, uvicorn itself answers 503
 HEADER_SECONDS = 10  # in which a connection must send the headers of a request
 STOP_SECONDS = 5  # for the requests in work; those that need longer get 503
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Bounds on requests and memory."""
+
+    upload_bytes: int = 20_000_000
+    pixels: int = 25_000_000  # of one image
+    waiting: int = 16  # requests that wait while one is worked on
+    read_seconds: float = 60.0  # in which a request must have arrived
+    kept_images: int = 8
+    kept_bytes: int = 2**29  # of all kept images together
 
 
 @dataclass(frozen=True, kw_only=True)

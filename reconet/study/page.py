@@ -11,9 +11,7 @@ from reconet.report import html_page, png_source
 from reconet.study.plots import draw_figures, encode_png
 from reconet.study.results import Estimate, StudyResult, conditions
 from reconet.study.trial import LIVENESS, PARTS
-from reconet.system.files import write_text
 from reconet.system.readable import short_paths_in_text
-from reconet.system.run_files import REPORT
 
 FIGURE_TITLES = {
     "scores": "Scores over seeds",
@@ -31,11 +29,6 @@ ATTENTION_COLUMNS = (
     *("spread of A", "eff. rank", "spread of lambda"),
 )
 SPECTRUM_FIGURES = (("effective", "effective"), ("for_90", "for 90 %"), ("for_99", "for 99 %"))
-
-
-def write_page(result: StudyResult) -> None:
-    """Write report.html into the directory of the study."""
-    write_text(result.out / REPORT, render_html(result))
 
 
 def render_html(result: StudyResult) -> str:

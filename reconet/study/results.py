@@ -157,15 +157,12 @@ class StudyResult:
             "seeds": list(self.seeds),
             "recipe": self.recipe.model_dump(mode="json"),
             "conditions": dict(conditions(self)),
-            "rows": [_plain(row) for row in self.rows],
+            "rows": [
+                {("cells" if key == "trials" else key): value for key, value in asdict(row).items()}
+                for row in self.rows
+            ],
             "missing": list(self.missing),
         }
-
-
-def _plain(row: VariantResult) -> dict[str, Any]:
-    values = asdict(row)
-    values["cells"] = values.pop("trials")
-    return values
 
 
 def collect_result(

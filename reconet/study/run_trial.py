@@ -61,7 +61,6 @@ from reconet.system.own_code import import_own
 from reconet.system.progress import SILENT
 from reconet.system.run_files import LAST
 
-STDIN = 0  # the descriptor
 SPECTRUM_IMAGES = 8
 AXES: tuple[FactorAxis, ...] = ("channel", "row", "column")
 
@@ -239,7 +238,7 @@ def _end_with_parent() -> None:
     stdin is a pipe from the study and ends with it. The directory must be free when the study is
     started again. The checkpoint is complete at any moment.
     """
-    while os.read(STDIN, 1):  # not sys.stdin: Python cannot end while a thread reads from that
+    while os.read(0, 1):  # not sys.stdin: Python cannot end while a thread reads from that
         pass
     os._exit(1)
 

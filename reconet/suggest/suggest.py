@@ -1,4 +1,4 @@
-"""Suggest images: those to label next, or those whose masks may be wrong."""
+"""Suggest images: those to label next, or those whose masks may be wrong. Show them on a page."""
 
 import os
 import shlex
@@ -7,8 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
 from reconet.data import Dataset, DatasetInfo, has_labels
 from reconet.data.dataset import FileDataset, Pair, left_out_note
+from reconet.data.images.draw import VOID_COLOUR, colourise, fit
 from reconet.data.images.read import read_mask
 from reconet.errors import DataError, ReconetError
 from reconet.evaluation import check_classes, open_labelled
@@ -17,15 +22,19 @@ from reconet.inference.by_name import find_in_processes
 from reconet.inference.folder.find import find_images
 from reconet.models.trained import NetworkInfo
 from reconet.recipes import Recipe
-from reconet.report import is_page
-from reconet.suggest.page import compose_page
-from reconet.suggest.rank import Judge, Ranker, Suggestion
+from reconet.report import html_page, image_source, is_page, percent
+from reconet.suggest.rank import Judge, Ranker, Suggestion, within_borders
 from reconet.system.distributed import join_processes
 from reconet.system.files import check_output_file, write_text
 from reconet.system.progress import SILENT, Progress
 from reconet.system.readable import counted
+from reconet.types import Image
 
 NEXT, AGAIN = "label-next", "label-again"
+SIDE = 360  # pixels, of the longer side of an image
+RED, WHITE = (225, 29, 44), (255, 255, 255)
+LEAST_AREA = 12  # pixels of the small image: smaller regions are not marked
+MOST_ROWS = 1000  # of the table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +115,7 @@ def suggest(
         options = ["--split", split] if split else []
         command = shlex.join(["reconet", "suggest", str(found), *images, *options])
         shown = ordered[:most]
-        write_text(page, compose_page(result, shown, dataset, judge, command, progress))
+        write_text(page, _compose_page(result, shown, dataset, judge, command, progress))
         return result
 
 
@@ -174,3 +183,92 @@ def _new_images(
             raise DataError(f"{known.info.name} {known.split} has all of these images already.")
         notes.append(f"left out: {counted(left, 'image')} that {known.split} has already.")
     return FileDataset(info=about, split="new", pairs=pairs, read_label=read_mask, upright=True)
+
+
+def _compose_page(
+    result: Suggestions,
+    shown: Sequence[Suggestion],
+    dataset: Dataset,
+    judge: Judge,
+    command: str,
+    progress: Progress,
+) -> str:
+    """Compose the page. The shown images are read and judged once more."""
+    info, again = judge.network.info, result.kind == "label-again"
+    progress.start(len(shown), "draw")
+    drawn = []
+    for one in shown:
+        why = ", ".join(f"{name} {text}" for name, text in describe_figures(one).items())
+        try:
+            drawn.append((one, _draw(one, dataset, judge, again), why))
+        except DataError as error:  # it has changed since
+            drawn.append((one, [], str(error)))
+        progress.advance()
+    rows = enumerate(result.images[:MOST_ROWS], 1)
+    return html_page(
+        "suggest.html",
+        kind="suggest",
+        title="Label this again" if again else "Label this next",
+        again=again,
+        result=result,
+        heading=f"The first {len(shown)} of {counted(len(result.images), 'image')}",
+        classes=info.classes,
+        palette=info.palette,
+        void_colour=VOID_COLOUR,
+        shown=drawn,
+        head=["row", "image", *describe_figures(result.images[0])],
+        rows=[(row, one.name, *describe_figures(one).values()) for row, one in rows],
+        command=command,
+    )
+
+
+def describe_figures(one: Suggestion) -> dict[str, str]:
+    """Return why an image was suggested, for people."""
+    texts = {}
+    for name, value in one.figures.items():
+        texts[name] = f"{value:.2f}" if name == "distance" else percent(value, digits=2)
+    if "disagreement" in one.figures:
+        texts |= {"mask says": one.mask_says or "-", "network says": one.network_says or "-"}
+    return texts
+
+
+def _draw(one: Suggestion, dataset: Dataset, judge: Judge, again: bool) -> list[tuple[str, str]]:
+    """Draw an image with its regions marked, its mask, and the labels of the network."""
+    sample = dataset[one.index]
+    judged = judge(sample.image_hwc, sample.label_hw if again else None)
+    small_hwc = fit(sample.image_hwc, SIDE, SIDE)
+    marked_hwc = mark(small_hwc, strong_places(judged.value_hw, again))
+    caption = "network contradicts the mask here" if again else "unsure here"
+    figures = [(image_source(marked_hwc, "jpeg"), caption)]
+    masks = {"mask": sample.label_hw} if again else {}
+    height, width = small_hwc.shape[:2]
+    for name, label_hw in (masks | {"network": judged.predicted_hw}).items():
+        small_hw = cv2.resize(label_hw, (width, height), interpolation=cv2.INTER_NEAREST)
+        drawn_hwc = colourise(np.asarray(small_hw, np.uint8), judge.network.info.palette)
+        figures.append((image_source(drawn_hwc), name))
+    return figures
+
+
+def strong_places(value_hw: NDArray[np.float32], labelled: bool) -> NDArray[np.bool_]:
+    """Return which pixels to mark.
+
+    The network contradicts a mask where its class is more probable by half, borders left out. It
+    is unsure where it is at least half as unsure as at its worst.
+    """
+    if labelled:
+        return within_borders(value_hw) > 0.5
+    return value_hw >= max(0.5 * float(value_hw.max()), 1e-6)
+
+
+def mark(small_hwc: Image, strong_hw: NDArray[np.bool_]) -> Image:
+    """Draw red lines around places of an image, which is smaller or larger than they are."""
+    height, width = small_hwc.shape[:2]
+    small_hw = cv2.resize(
+        strong_hw.astype(np.uint8), (width, height), interpolation=cv2.INTER_NEAREST
+    )
+    drawn_hwc = small_hwc.copy()
+    lines, _ = cv2.findContours(small_hw, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    kept = [line for line in lines if cv2.contourArea(line) >= LEAST_AREA]
+    for colour, thickness in ((WHITE, 4), (RED, 2)):  # the white one is seen on red things too
+        cv2.drawContours(drawn_hwc, kept, -1, colour, thickness)
+    return drawn_hwc

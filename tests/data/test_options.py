@@ -21,7 +21,7 @@ from reconet.errors import ReconetError
 from reconet.export.sample_images import load_samples
 from reconet.models.trained import load_trained
 from reconet.recipes import dump_recipe, find_recipe
-from reconet.serve.examples import DEFAULT_SIZE, ExampleImages
+from reconet.serve.about import DEFAULT_SIZE, ExampleImages
 from tests.factories import tiny_network, tiny_recipe
 
 NESTED: Any = 1

@@ -9,7 +9,7 @@ from torch import Tensor
 from reconet import CONTEXTS, Segmenter
 from reconet.errors import RecipeError
 from reconet.explain import attention_maps, choose_ranks, measure_contributions, shows_maps
-from reconet.explain.ranks import gathered_part, norms
+from reconet.explain.contexts import gathered_part, norms
 from reconet.models.context.low_rank import Factors, outer_planes
 from reconet.models.decompose import decompose
 from tests.factories import paper_core, tiny_model

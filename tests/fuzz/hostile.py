@@ -29,7 +29,7 @@ from reconet.engine.check import check_recipe
 from reconet.errors import ReconetError
 from reconet.models.trained import load_trained
 from reconet.recipes import dump_recipe, find_recipe
-from reconet.serve.examples import ExampleImages
+from reconet.serve.about import ExampleImages
 from reconet.system.readable import UNPRINTABLE
 from reconet.system.run_files import (
     BEST,

@@ -4,13 +4,10 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from reconet.inference.predictor import Predictor
-from reconet.serve.app import create_app
-from reconet.serve.limits import Limits
-from tests.serve.helpers import lively_run
+from reconet import Predictor
+from tests.serve.helpers import client_of, lively_run
 from tests.serve.launch import RunningServer, serving
 
-LIMITS = Limits(upload_bytes=200_000, pixels=100_000, waiting=2, read_seconds=5, kept_images=3)
 WAITING = 8  # places in the queue of the real server
 
 
@@ -26,7 +23,7 @@ def predictor(run: Path) -> Predictor:
 
 @pytest.fixture(scope="session")
 def client(predictor: Predictor) -> Iterator[TestClient]:
-    with TestClient(create_app(predictor, LIMITS), base_url="http://127.0.0.1") as one:
+    with client_of(predictor) as one:
         yield one
 
 

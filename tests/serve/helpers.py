@@ -2,20 +2,25 @@
 
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from fastapi.testclient import TestClient
 from PIL import Image as Pillow
 
+from reconet import Predictor
 from reconet.data.scenes.generate import CLASSES, PALETTE, scene
 from reconet.models.context.reconet import RecoNet, TensorReconstruction
 from reconet.models.context.reconet_plus import RecoNetPlus
+from reconet.serve import Limits
+from reconet.serve.app import create_app
 from reconet.types import Image
 from tests.factories import tiny_network, tiny_recipe, write_run
 
 EVIL = "<img src=x onerror=alert(1)>"  # a class may be called anything
 NAMES = (EVIL, *CLASSES[1:])
+LIMITS = Limits(upload_bytes=200_000, pixels=100_000, waiting=2, read_seconds=5, kept_images=3)
 PNG = {"Content-Type": "image/png"}  # the headers of an upload
 
 
@@ -37,6 +42,13 @@ def lively_run(directory: Path, *settings: str) -> Path:
             context.core.masks.get_parameter("conv.weight").normal_()
             context.fuse.get_parameter("0.weight").chunk(2, dim=1)[1].mul_(8)
     return write_run(directory, trained)
+
+
+def client_of(
+    predictor: Predictor, base_url: str = "http://127.0.0.1", **options: Any
+) -> TestClient:
+    """Return a client of an application in this process."""
+    return TestClient(create_app(predictor, LIMITS, **options), base_url=base_url)
 
 
 def image(number: int = 1, size: tuple[int, int] = (48, 80)) -> Image:

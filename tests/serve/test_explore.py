@@ -3,17 +3,24 @@
 import base64
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from reconet.inference.predictor import Predictor
-from reconet.serve.app import create_app
+from reconet import Predictor
 from reconet.serve.explore import Explorer, count_ranks
-from tests.serve.conftest import LIMITS
-from tests.serve.helpers import decode, image, lively_run, store
+from reconet.serve.images import (
+    VIEW_SIDE,
+    ImageStore,
+    PixelMap,
+    StoredImage,
+    shrink_for_view,
+    subsample_for_view,
+)
+from tests.serve.helpers import client_of, decode, image, lively_run, store
 
 IMAGE = image()
 
@@ -34,6 +41,10 @@ def test_switching_the_rank_that_matters_off_changes_the_segmentation(client: Te
         was_hw, is_hw = before_hw == one["index"], now_hw == one["index"]
         assert one["gained"] == (is_hw & ~was_hw).sum()
         assert one["lost"] == (was_hw & ~is_hw).sum()
+    heat_hwc = decode(client.get(f"{url}/heat/2.png").content)
+    assert heat_hwc.shape == IMAGE.shape
+    assert heat_hwc.std() > 1
+    assert client.get(f"{url}/heat/4.png").status_code == 422
 
 
 def test_all_ranks_on_is_the_prediction_itself_over_several_windows(predictor: Predictor) -> None:
@@ -54,27 +65,11 @@ def test_all_ranks_on_is_the_prediction_itself_over_several_windows(predictor: P
     np.testing.assert_array_equal(explorer.heat(2), heat_hw)
 
 
-def test_a_heat_map_is_an_image_of_the_same_size(client: TestClient) -> None:
-    url = store(client, IMAGE)
-    heat_hwc = decode(client.get(f"{url}/heat/2.png").content)
-    assert heat_hwc.shape == IMAGE.shape
-    assert heat_hwc.std() > 1
-    assert client.get(f"{url}/heat/4.png").status_code == 422
-
-
 @pytest.mark.parametrize("body", [{"off": [4]}, {"off": [-1]}, {"off": "x"}, {}, [1]])
 def test_wrong_ranks_are_refused_in_one_line(client: TestClient, body: Any) -> None:
     answer = client.post(f"{store(client, IMAGE)}/ranks", json=body)
     assert answer.status_code == 422
     assert isinstance(answer.json()["detail"], str)
-
-
-def test_a_question_that_is_not_text_is_refused_as_described(client: TestClient) -> None:
-    headers = {"Content-Type": "application/json"}
-    answer = client.post(f"{store(client, IMAGE)}/ranks", content=b"\xff\xfe\xfd", headers=headers)
-    paths = client.get("/openapi.json").json()["paths"]
-    assert answer.status_code == 400
-    assert "400" in paths["/api/images/{image_id}/ranks"]["post"]["responses"]
 
 
 def test_the_ranks_of_reconet_plus_are_explored_too(tmp_path: Path) -> None:
@@ -93,8 +88,7 @@ def test_the_ranks_of_reconet_plus_are_explored_too(tmp_path: Path) -> None:
 
 def test_networks_without_ranks_have_no_explorer(tmp_path: Path) -> None:
     fcn = lively_run(tmp_path / "fcn", "model.context=fcn", "model.rank=null")
-    app = create_app(Predictor.from_run(fcn, device="cpu"), LIMITS)
-    with TestClient(app, base_url="http://localhost") as client:
+    with client_of(Predictor.from_run(fcn, device="cpu"), "http://localhost") as client:
         assert client.get("/api/model").json()["rank"] == 0
         url = store(client, IMAGE)
         for answer in (
@@ -106,3 +100,28 @@ def test_networks_without_ranks_have_no_explorer(tmp_path: Path) -> None:
             assert answer.json() == {"detail": "this network has no ranks."}
         assert client.get(f"{url}/hover.png").status_code == 200
         assert not any("ranks" in path for path in client.get("/openapi.json").json()["paths"])
+
+
+def test_an_image_that_grows_pushes_others_out_and_stays_itself() -> None:
+    def stored() -> StoredImage:
+        nothing = np.zeros((0, 0), np.uint8)
+        return StoredImage(
+            image_hwc=np.zeros((10, 10, 3), np.uint8), pixel_map=PixelMap(nothing, nothing)
+        )
+
+    store = ImageStore(most=9, most_bytes=900)
+    ids = [store.add(stored()) for _ in range(3)]
+    last = store.get(ids[2])
+    assert last is not None
+    explorer: Any = SimpleNamespace(nbytes=10_000)
+    last.explorer = explorer
+    store.trim()
+    assert [store.get(name) is last for name in ids] == [False, False, True]
+
+
+def test_a_large_image_fits_into_the_page() -> None:
+    label_hw = np.arange(2000, dtype=np.uint16)[:, None].repeat(3300, 1).astype(np.uint8)
+    image_hwc = np.zeros((2000, 3300, 3), np.uint8)
+    assert subsample_for_view(label_hw).shape == shrink_for_view(image_hwc).shape[:2]
+    assert max(subsample_for_view(label_hw).shape) == VIEW_SIDE
+    np.testing.assert_array_equal(subsample_for_view(label_hw[:50, :70]), label_hw[:50, :70])

@@ -14,7 +14,7 @@ import numpy as np
 import psutil
 import pytest
 
-from reconet.inference.predictor import Predictor
+from reconet import Predictor
 from tests.serve.conftest import WAITING
 from tests.serve.helpers import PNG, decode, encode, image
 from tests.serve.launch import RunningServer, serving

@@ -3,9 +3,8 @@
 import pytest
 from fastapi.testclient import TestClient
 
-from reconet.inference.predictor import Predictor
-from reconet.serve.app import create_app
-from tests.serve.conftest import LIMITS
+from reconet import Predictor
+from tests.serve.helpers import client_of
 
 
 @pytest.mark.parametrize(
@@ -29,7 +28,7 @@ def test_only_this_machine_and_this_page_are_answered(
 
 
 def test_a_server_for_others_answers_to_any_name(predictor: Predictor) -> None:
-    with TestClient(create_app(predictor, LIMITS, hosts=()), base_url="http://gpu.lan") as client:
+    with client_of(predictor, "http://gpu.lan", hosts=()) as client:
         assert client.get("/health").status_code == 200
 
 

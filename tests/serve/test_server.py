@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reconet.cli import main
-from reconet.serve.server import listen
+from reconet.serve import listen
 
 
 def test_a_missing_network_and_a_taken_port_are_one_line(

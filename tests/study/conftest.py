@@ -1,6 +1,6 @@
 import pytest
 
-from reconet.study.results import StudyResult
+from reconet.study import StudyResult
 from tests.study.tiny_study import run_here, trials_in
 
 

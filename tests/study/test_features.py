@@ -9,14 +9,19 @@ import pytest
 import torch
 
 from reconet.cache.build import EntryWriter
-from reconet.engine import plan_features
 from reconet.errors import OutputError
 from reconet.recipes import Recipe, apply_overrides
-from reconet.study import StudyPlan, make_plan, prepare_study, run_study
+from reconet.study import (
+    StudyPlan,
+    Trial,
+    make_plan,
+    make_trials,
+    prepare_study,
+    run_study,
+    run_trials,
+)
 from reconet.study.run_trial import run_trial
-from reconet.study.scheduler import run_trials
 from reconet.study.study import distinct_recipes
-from reconet.study.trial import Trial, make_trials
 from reconet.system.progress import SILENT
 from reconet.system.user_cache import ROOT_VARIABLE
 from tests.study.tiny_study import study_recipe
@@ -89,32 +94,12 @@ def test_no_trial_computes_features_after_the_preparation(
         assert trial.is_finished()
 
 
-def test_what_is_missing_is_counted_by_entry(tmp_path: Path) -> None:
-    features = plan_features(frozen(), device="cpu")
-    views, _labels, whole = features.stores
-    assert views.missing_bytes() == views.bytes
-    features.build()
-    assert (views.missing_bytes(), whole.missing_bytes()) == (0, 0)
-    views.forget([0, 3])
-    assert views.missing_bytes() == 2 * views.bytes // views.count
-
-
 def test_a_disk_without_room_for_all_stores_is_one_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Disk(10**9, 10**9, 10**3))
     with pytest.raises(OutputError, match=r"the features need .* has .* free"):
         prepare_study(plan("fcn"), tmp_path / "out", device="cpu")
-
-
-def test_finished_trials_need_no_features(tmp_path: Path) -> None:
-    study = plan("fcn")
-    [trial] = trials_of(study, tmp_path / "out")
-    prepare_study(study, tmp_path / "out", device="cpu")
-    run_here(trial)
-    shutil.rmtree(tmp_path / "cache")
-    prepare_study(study, tmp_path / "out", device="cpu")
-    assert not (tmp_path / "cache").exists()
 
 
 def test_networks_go_once_they_are_scored_and_the_report_is_still_made(tmp_path: Path) -> None:
@@ -159,16 +144,3 @@ def test_jobs_share_the_gpus_that_the_study_may_use(
         trials = trials_of(plan("fcn,plus,plain"), tmp_path / "out")
         run_trials(trials, jobs=3, steps=4, device="cuda", progress=SILENT)
         assert given == list(expected)
-
-
-def test_networks_of_other_variants_stay(tmp_path: Path) -> None:
-    study, out = plan("fcn,plus"), tmp_path / "out"
-    for trial in trials_of(study, out):
-        trial.directory.mkdir(parents=True)
-        for name in ("result.json", "last.pt", "best.safetensors"):
-            (trial.directory / name).touch()
-    run_trials(
-        trials_of(study, out), jobs=1, steps=4, device="cpu", progress=SILENT, dropped={"fcn"}
-    )
-    left = sorted(path.parent.parent.name for path in out.rglob("last.pt"))
-    assert left == ["plus"]

@@ -1,23 +1,22 @@
 """The files of a study: study.json, result.json, and results.json, which tells nobody's paths."""
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from reconet.errors import DataError, RecipeError, ReconetError, TrainingError
+from reconet.errors import DataError, ReconetError, TrainingError
 from reconet.recipes import apply_overrides
 from reconet.study import (
     STUDIES,
     StudyResult,
     add_results,
+    conditions,
     open_study,
     read_results,
     write_results,
 )
-from reconet.study.results import conditions
 from reconet.study.trial import RESULT, lock_study, place_of_trial, read_result, write_result
 from tests.study.tiny_study import COMPONENTS, study_recipe
 
@@ -49,30 +48,6 @@ def test_results_that_are_there_stay(file: Path, finished: StudyResult, tmp_path
     file.write_text(json.dumps(values))
     add_results(file, out, COMPONENTS, study_recipe())
     assert open_study(out).rows[0].trials == open_study(finished.out).rows[0].trials
-
-
-def test_paths_are_neither_told_nor_compared(finished: StudyResult, tmp_path: Path) -> None:
-    study = finished.out / "study.json"
-    before = study.read_text()
-    try:
-        values = json.loads(before)
-        values["recipe"]["data"]["root"] = "/home/somebody/data"
-        study.write_text(json.dumps(values))
-        write_results(finished.out, tmp_path / "results.json")
-    finally:
-        study.write_text(before)
-    assert "somebody" not in (tmp_path / "results.json").read_text()
-    elsewhere = apply_overrides(study_recipe(), ["data.root=/mnt/data"])
-    add_results(tmp_path / "results.json", tmp_path / "other", COMPONENTS, elsewhere)
-
-
-def test_results_of_other_settings_are_refused(file: Path, tmp_path: Path) -> None:
-    other = apply_overrides(study_recipe(), ["optim.lr=0.5"])
-    with pytest.raises(ReconetError, match=r"optim.lr is 0.02 there and 0.5 here"):
-        add_results(file, tmp_path / "other", COMPONENTS, other)
-    with pytest.raises(DataError, match="holds the study components, not rank"):
-        add_results(file, tmp_path / "other", STUDIES["rank"], study_recipe())
-    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.parametrize(
@@ -149,36 +124,6 @@ def test_another_recipe_in_the_same_directory_is_an_error(tmp_path: Path) -> Non
         pass
     with lock_study(tmp_path, COMPONENTS, apply_overrides(study_recipe(), ["data.workers=1"])):
         pass  # the number of workers does not change results
-
-
-def test_a_directory_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "precious.txt").touch()
-    with (
-        pytest.raises(TrainingError, match="holds no study"),
-        lock_study(tmp_path, COMPONENTS, study_recipe()),
-    ):
-        pass
-
-
-def test_a_study_with_other_seeds_for_each_variant_is_opened_as_it_is(
-    finished: StudyResult, tmp_path: Path
-) -> None:
-    out = tmp_path / "part"
-    shutil.copytree(finished.out, out)
-    shutil.rmtree(out / "tgm_trm" / "seed1")
-    result = open_study(out)
-    assert {row.variant: len(row.trials) for row in result.rows}["tgm_trm"] == 1
-    assert not result.missing
-
-
-def test_a_variant_of_code_that_is_not_imported_is_named(
-    finished: StudyResult, tmp_path: Path
-) -> None:
-    out = tmp_path / "own"
-    shutil.copytree(finished.out, out)
-    (out / "fcn").rename(out / "fcm")
-    with pytest.raises(RecipeError, match="fcm"):
-        open_study(out)
 
 
 def test_a_damaged_result_is_explained(tmp_path: Path) -> None:

@@ -4,16 +4,23 @@ import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from reconet.errors import RecipeError
 from reconet.recipes import apply_overrides, find_recipe
-from reconet.study import STUDIES, difference, open_study
+from reconet.study import (
+    STUDIES,
+    StudyResult,
+    choose_variants,
+    collect_result,
+    conditions,
+    difference,
+    make_trials,
+    open_study,
+)
 from reconet.study.page import attention_table, render_html, render_markdown, score_table
 from reconet.study.plots import draw_figures
-from reconet.study.results import Spread, StudyResult, collect_result, conditions
-from reconet.study.trial import make_trials
-from reconet.study.variants import choose_variants
 from tests.study.tiny_study import study_recipe
 
 
@@ -76,25 +83,6 @@ def test_every_variant_is_compared_with_the_chosen_baseline(finished: StudyResul
         open_study(finished.out, "gpm")
 
 
-def test_the_caption_says_where_the_intervals_of_differences_come_from(
-    finished: StudyResult,
-) -> None:
-    shared = replace(finished, spread=Spread(0.005, 62))
-    assert any("0.50 points (62 degrees" in line for line in score_table(shared).caption)
-    assert shared.as_dict()["spread"] == {"deviation": 0.005, "freedom": 62}
-    own = replace(finished, spread=None)
-    assert any("an interval of its own" in line for line in score_table(own).caption)
-    assert own.as_dict()["spread"] is None
-
-
-def test_the_report_says_what_was_trained_and_scored_on(finished: StudyResult) -> None:
-    for text in (render_html(finished), render_markdown(finished)):
-        assert "scenes train, crop 64 x 64" in text
-        assert "scenes val" in text
-    values = finished.as_dict()
-    assert (values["trained_on"], values["scored_on"]) == ("train", "val")
-
-
 def test_what_is_lost_by_a_mean_attention_has_a_table_of_its_own(finished: StudyResult) -> None:
     rows = {row.variant: row for row in finished.rows}
     lost, with_mean = rows["tgm_trm"].lost_with_mean, rows["tgm_trm"].with_mean
@@ -113,18 +101,6 @@ def test_names_and_settings_are_escaped(finished: StudyResult) -> None:
     page = render_html(replace(finished, recipe=evil, missing=("<b>x</b>",)))
     assert "<script>" not in page
     assert "<b>x</b>" not in page
-
-
-def test_a_ranked_study_begins_with_the_best(finished: StudyResult) -> None:
-    ranked = replace(finished.study, ranked=True)
-    trials = make_trials(ranked.variants()[:5], finished.recipe, (0, 1), finished.out)
-    scores = [
-        row.score for row in collect_result(ranked, finished.recipe, trials, finished.out).rows
-    ]
-    means = [score.mean for score in scores if score is not None]
-    assert len(means) > 1
-    assert means == sorted(means, reverse=True)
-    assert scores[len(means) :] == [None] * (len(scores) - len(means))
 
 
 @pytest.mark.parametrize(
@@ -149,3 +125,26 @@ def test_neither_document_of_a_study_shows_where_its_files_are(
         assert "secret" not in made
         assert f"weights from {name}" in made
         assert "cannot read a.jpg" in made
+
+
+def test_figures_show_the_numbers(finished: StudyResult) -> None:
+    rows = {row.variant: row for row in finished.rows}
+    (axes,) = draw_figures(finished)["differences"].axes
+    names = [text.get_text() for text in axes.get_yticklabels()]
+    assert names == [row.variant for row in finished.rows if row.difference is not None]
+    dots = [line for line in axes.lines if line.get_marker() == "o"]
+    for name, line in zip(names, dots, strict=True):
+        by_seed = [100 * value for value in rows[name].difference_by_seed.values()]
+        assert np.asarray(line.get_xdata()) == pytest.approx(by_seed)
+    left, _ = draw_figures(replace(finished, study=STUDIES["rank"]))["spectrum"].axes
+    spectra = [[one.spectrum for one in row.trials if one.spectrum] for row in finished.rows]
+    means = [np.mean([one.effective["row"] for one in some]) for some in spectra if some]
+    (drawn,) = [line for line in left.lines if line.get_label() == "row"]
+    assert means
+    assert np.asarray(drawn.get_ydata()) == pytest.approx(means)
+    assert "cost" in draw_figures(replace(finished, study=STUDIES["contexts"]))
+
+
+def test_what_has_nothing_to_show_is_not_drawn(finished: StudyResult, tmp_path: Path) -> None:
+    trials = make_trials(finished.study.variants()[:2], finished.recipe, (0,), tmp_path)
+    assert draw_figures(collect_result(STUDIES["rank"], finished.recipe, trials, tmp_path)) == {}

@@ -16,7 +16,6 @@ from reconet.models.segmenter import Segmenter, build_model
 from reconet.recipes import apply_overrides
 from reconet.study import StudyResult
 from reconet.study.run_trial import (
-    count_for_share,
     count_with_mean,
     measure_spectrum,
     run_trial,
@@ -128,19 +127,6 @@ def test_only_an_attention_that_depends_on_the_image_loses_by_its_mean(
     assert torch.equal(mean_kk, own_kk) == (not alive)
 
 
-def test_a_context_without_a_tensor_is_not_even_shown_the_images() -> None:
-    def count(model: Segmenter) -> Tensor:
-        raise AssertionError("not needed")
-
-    assert count_with_mean(tiny_model("fcn", aux=False), CROP, count) is None
-
-
-def test_needed_counts_the_largest_values() -> None:
-    value_bn = torch.tensor([[3.0, 1.0, 0.0], [1.0, 1.0, 1.0]]).double()
-    assert count_for_share(value_bn, 0.90).tolist() == [1, 3]
-    assert count_for_share(value_bn, 0.99).tolist() == [2, 3]
-
-
 def test_the_spectrum_is_that_of_the_unfolded_attention() -> None:
     model = build_model(RECIPE, 14).eval()
     context = model.context
@@ -166,9 +152,3 @@ def test_the_spectrum_is_that_of_the_unfolded_attention() -> None:
     share_r = core.rank_logits_r.detach().double().softmax(0)
     by_hand = torch.special.entr(share_r).sum().exp().item()
     assert found.effective["lambda"] == pytest.approx(by_hand, rel=1e-5)
-
-
-def test_a_context_without_reconstruction_has_no_spectrum() -> None:
-    model = build_model(apply_overrides(RECIPE, ["model.context=fcn"]), 14)
-    dataset = open_dataset("scenes", "val", None, RECIPE.data.options)
-    assert measure_spectrum(model, dataset, RECIPE.data, torch.device("cpu")) is None

@@ -11,12 +11,13 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from reconet.cli import main
-from reconet.engine import read_log
+from reconet.engine import read_log, run_weights
 from reconet.study import STUDIES, StudyResult, open_study, write_results
 from reconet.study.trial import RESULT
-from tests.study.tiny_study import COMPONENTS, command
+from tests.study.tiny_study import command
 
 
 def start(out: Path, *more: str) -> subprocess.Popen[str]:
@@ -108,12 +109,6 @@ def test_trainings_of_another_machine_are_not_run_again(
     assert "cannot read" in line
 
 
-def test_the_list_names_every_variant(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["study", "components", "--list", "--json"]) == 0
-    values = json.loads(capsys.readouterr().out)
-    assert [v["name"] for v in values["variants"]] == [v.name for v in COMPONENTS.variants()]
-
-
 def test_a_list_without_a_name_is_that_of_the_studies(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["study", "--list"]) == 0
     printed = capsys.readouterr().out
@@ -157,11 +152,35 @@ def test_listed_settings_can_be_pasted_into_a_shell(capsys: pytest.CaptureFixtur
     settings = json.loads(capsys.readouterr().out)["variants"][-1]["set"]
     assert any("[" in setting for setting in settings)  # a shell would expand brackets
     assert main(words) == 0
-    line = next(x for x in capsys.readouterr().out.splitlines() if x.startswith("ms_flip"))
+    line = next(x for x in capsys.readouterr().out.splitlines() if x.strip().startswith("ms_flip"))
     pasted = shlex.split(line[line.index("--set") :])
     assert [x for s in settings for x in ("--set", s)] == pasted
 
 
-def test_an_unknown_study_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["study", "rnk"]) == 2
-    assert "Did you mean 'rank'?" in capsys.readouterr().err
+STILL = ["--set=optim.lr=1e-12", "--set=optim.weight_decay=0", "--set=train.eval_every=4"]
+
+
+def test_a_training_that_hardly_moves_ends_with_the_weights_of_the_other_study(
+    finished: StudyResult, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "again"
+    assert main([*command(out, *STILL), f"--set=train.init_from={finished.out}"]) == 0
+    assert f"weights from {finished.out.name}" in capsys.readouterr().out
+    for name in ("fcn", "tgm_trm"):
+        before = run_weights(finished.out / name / "seed0" / "best.safetensors")
+        after = run_weights(out / name / "seed0" / "best.safetensors")
+        weight = "classify.weight"
+        assert torch.equal(after[weight], before[weight])
+
+
+def test_a_study_without_networks_is_one_line(
+    finished: StudyResult, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start, out = tmp_path / "start", tmp_path / "out"
+    start.mkdir()
+    shutil.copy(finished.out / "study.json", start)
+    assert main([*command(out), f"--set=train.init_from={start}"]) == 2
+    printed = capsys.readouterr().err
+    assert "has no network for fcn seed 0 to start from" in printed
+    assert "--keep-networks" in printed
+    assert not out.exists()

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from reconet.errors import RecipeError
+from reconet.models import build_model
 from reconet.models.context.low_rank import LowRankCore
-from reconet.models.segmenter import build_model
 from reconet.recipes import apply_overrides, find_recipe
-from reconet.study.variants import STUDIES, choose_baseline, choose_variants
+from reconet.study import STUDIES, choose_baseline, choose_variants
 from tests.factories import tiny_recipe
 
 TINY = tiny_recipe()
@@ -24,12 +24,6 @@ def test_every_variant_can_be_built_on_any_recipe(name: str) -> None:
             with torch.device("meta"):
                 build_model(variant.recipe(base, 3), 5, pretrained=False)
             assert variant.recipe(base, 3).train.seed == 3
-
-
-def test_the_paper_is_quoted_for_variants_that_exist() -> None:
-    for study in STUDIES.values():
-        assert study.paper.keys() <= {variant.name for variant in study.variants()}
-        assert bool(study.paper) == bool(study.paper_source)
 
 
 @pytest.mark.parametrize("name", ["components", "attention", "rank"])
@@ -58,17 +52,6 @@ def test_the_attention_study_changes_nothing_but_the_core() -> None:
         assert others.keys() == without.keys(), name
         # The convolution that joins [X, A * X] is wider than that on X alone; nothing else differs.
         assert {k for k in others if others[k] != without[k]} == {"context.fuse.0.weight"}, name
-
-
-def test_a_variant_brings_the_one_whose_network_it_scores() -> None:
-    chosen = choose_variants(STUDIES["components"], ["ms_flip", "fcn"], quick=False)
-    assert [variant.name for variant in chosen] == ["fcn", "aux", "ms_flip"]
-
-
-def test_a_coffee_break_has_fewer_ranks_and_all_components() -> None:
-    assert len(choose_variants(STUDIES["rank"], None, quick=True)) < len(STUDIES["rank"].variants())
-    components = STUDIES["components"]
-    assert choose_variants(components, None, quick=True) == components.variants()
 
 
 def test_cached_features_leave_out_what_they_do_not_suit_unless_it_is_named() -> None:
@@ -102,13 +85,6 @@ def test_ranks_are_those_of_the_recipes_context(context: str) -> None:
         assert core.rank == rank
 
 
-def test_a_context_without_ranks_has_no_study_of_them() -> None:
-    [variant] = choose_variants(STUDIES["rank"], ["r4"], quick=False)
-    recipe = variant.recipe(tiny_recipe("model.context=fcn"), 0)
-    with pytest.raises(RecipeError, match="unknown option of context 'fcn': 'rank'"):
-        build_model(recipe, 5)
-
-
 def test_an_unknown_variant_is_explained() -> None:
     with pytest.raises(RecipeError, match="unknown variant of the study rank: 'r65'"):
         choose_variants(STUDIES["rank"], ["r65"], quick=False)
@@ -125,11 +101,3 @@ def test_dilations_follow_the_output_stride() -> None:
             pyramid = context.get_submodule("aspp.branches")
             dilated = [part.get_submodule("0").dilation for part in list(pyramid.children())[1:-1]]
             assert dilated == [(rate, rate) for rate in rates]
-
-
-def test_parts_of_reconet_are_compared_with_all_contexts_on_equal_terms() -> None:
-    base = tiny_recipe("model.aux=true")
-    recipes = {v.name: v.recipe(base, 0) for v in STUDIES["contexts"].variants()}
-    assert {"without", "gpm", "tgm_trm"} < set(recipes)
-    assert all(recipe.model.aux for recipe in recipes.values())
-    assert recipes["gpm"].model.options == {"tgm_trm": False, "gpm": True}

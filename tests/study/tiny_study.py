@@ -3,10 +3,16 @@
 from pathlib import Path
 
 from reconet.recipes import Recipe
-from reconet.study.results import StudyResult, collect_result
+from reconet.study import (
+    STUDIES,
+    StudyResult,
+    Trial,
+    choose_variants,
+    collect_result,
+    lock_study,
+    make_trials,
+)
 from reconet.study.run_trial import run_trial
-from reconet.study.trial import Trial, lock_study, make_trials
-from reconet.study.variants import STUDIES, choose_variants
 from tests.factories import tiny_recipe
 
 SETTINGS = [
