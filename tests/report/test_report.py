@@ -13,8 +13,6 @@ from PIL import Image
 from reconet import Recipe
 from reconet.evaluation import keep_validation
 from reconet.recipes import apply_overrides, find_recipe
-from reconet.system.readable import UNPRINTABLE
-from reconet.system.run_files import LOG, STARTS
 from tests.cli.run import run as run_verb
 from tests.data.trees import OPTIONS, make_tree
 from tests.factories import tiny_network, tiny_recipe, write_run
@@ -150,14 +148,6 @@ def test_a_report_that_cannot_be_written_fails_before_anything_is_scored(
     assert (tmp_path / "mine.html").read_text() == "<title>mine</title>"
 
 
-def test_no_image_is_no_problem(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, _ = report(capsys, run, "--images=0", "--out", tmp_path)
-    assert (code, out) == (0, f"{tmp_path / 'report.html'}\n")
-    assert not Page((tmp_path / "report.html").read_text()).all("img")
-
-
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: apt-get install chromium")
 def test_a_browser_shows_it_and_complains_about_nothing(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -192,7 +182,7 @@ def test_the_report_tells_on_what_a_run_was_trained(
     assert "did not record the machine" in (run / "report.html").read_text()
     lines = [{"kind": "start", "step": step, "torch": "2.1"} for step in (0, 20)]
     lines.append({"kind": "start", "step": 30, "torch": "<b>bold</b>"})
-    (run / STARTS).write_text("\n".join(map(json.dumps, lines)) + '\n{"kind": "sta')
+    (run / "starts.jsonl").write_text("\n".join(map(json.dumps, lines)) + '\n{"kind": "sta')
     report(capsys, run)
     text = (run / "report.html").read_text()
     rows = re.findall(r"<tr>(.*?)</tr>", text.split("Trained on")[1], re.S)
@@ -229,7 +219,7 @@ def test_what_is_missing_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "The run was never validated" in page.text
     assert len(page.all("img")) == 3 * 4
 
-    (without_best / LOG).write_text('{"kind": "train", "step": 10, "loss": NaN}\n[1]\n{"kind"')
+    (without_best / "log.jsonl").write_text('{"kind": "train", "step": 10, "loss": NaN}\n[1]\n{"kind"')
     code, _, _ = report(capsys, without_best, without_log, "--out", tmp_path / "c.html")
     page = Page((tmp_path / "c.html").read_text())
     assert code == 0
@@ -270,7 +260,7 @@ def test_runs_with_other_classes_are_compared_without_classes(
     smaller = make_run(tmp_path / "sm\u202eall", small_recipe("data.options.val=2"))
     report(capsys, run, smaller, "--out", tmp_path / "r.html")
     page = Page((tmp_path / "r.html").read_text())
-    assert not UNPRINTABLE.search(page.text)
+    assert "\u202e" not in page.text
     assert "were scored on different images" in page.text
     assert len(page.all("img")) == (3 + 2) * 4  # each has its own
 

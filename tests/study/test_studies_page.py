@@ -159,12 +159,6 @@ def test_a_study_becomes_a_page_with_tables_and_figures(folder: Path) -> None:
         assert f"]({file.name})" in made
 
 
-def test_the_page_is_made_again_without_the_runs(folder: Path) -> None:
-    made = write(folder)
-    shutil.rmtree(folder.parent.parent / "runs")
-    assert write(folder) == made
-
-
 def test_a_second_table_has_its_own_baseline_and_chosen_variants_in_their_order(
     folder: Path,
 ) -> None:
@@ -180,9 +174,3 @@ def test_a_second_table_has_its_own_baseline_and_chosen_variants_in_their_order(
         pytest.raises(RecipeError, match="Did you mean 'tgm_trm'"),
     ):
         write(folder)
-
-
-def test_a_page_without_results_stays_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "README.md").write_text("written by hand")
-    write_study(tmp_path, tmp_path / "runs")
-    assert (tmp_path / "README.md").read_text() == "written by hand"

@@ -16,7 +16,6 @@ import torch
 from reconet.cli import main
 from reconet.engine import read_log, run_weights
 from reconet.study import STUDIES, StudyResult, open_study, write_results
-from reconet.study.trial import RESULT
 from tests.study.tiny_study import command
 
 
@@ -38,18 +37,18 @@ def test_a_study_that_was_killed_resumes_to_the_same_table(
     first, second = out / "fcn" / "seed0", out / "tgm_trm" / "seed0"
     shutil.copytree(finished.out / "fcn" / "seed0", first)
     shutil.copy(finished.out / "study.json", out)
-    made = (first / RESULT).stat().st_mtime_ns
+    made = (first / "result.json").stat().st_mtime_ns
 
     process = start(out)
     while process.poll() is None and not (second / "last.pt").exists():
         time.sleep(0.005)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    assert not (second / RESULT).exists()
+    assert not (second / "result.json").exists()
 
     assert main(command(out, "--json")) == 0
     rows = {row["variant"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
-    assert (first / RESULT).stat().st_mtime_ns == made, "a finished trial was run again"
+    assert (first / "result.json").stat().st_mtime_ns == made, "a finished trial was run again"
     for name in ("fcn", "tgm_trm"):
         [undisturbed] = [row.trials[0].figures for row in finished.rows if row.variant == name]
         [again] = rows[name]["cells"]

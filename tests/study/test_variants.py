@@ -1,11 +1,11 @@
 """Every variant of a study is a network that can be built, and all start from the same weights."""
 
+
 import pytest
 import torch
 
 from reconet.errors import RecipeError
 from reconet.models import build_model
-from reconet.models.context.low_rank import LowRankCore
 from reconet.recipes import apply_overrides, find_recipe
 from reconet.study import STUDIES, choose_baseline, choose_variants
 from tests.factories import tiny_recipe
@@ -71,18 +71,6 @@ def test_the_baseline_is_the_named_one_or_the_studys_or_the_first() -> None:
     assert choose_baseline(study, some[1:], None) == "gpm"
     with pytest.raises(RecipeError, match=r"unknown baseline, .*'fcn'"):
         choose_baseline(study, some, "fcn")
-
-
-@pytest.mark.parametrize("context", ["reconet", "reconet_plus"])
-def test_ranks_are_those_of_the_recipes_context(context: str) -> None:
-    base = apply_overrides(find_recipe("voc12/frozen_r50"), [f"model.context={context}"])
-    for rank in (4, 128):
-        [variant] = choose_variants(STUDIES["rank"], [f"r{rank}"], quick=False)
-        with torch.device("meta"):
-            model = build_model(variant.recipe(base, 0), 5, pretrained=False)
-        core = model.context.core
-        assert isinstance(core, LowRankCore)
-        assert core.rank == rank
 
 
 def test_an_unknown_variant_is_explained() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.suggest import SIZE, WAYS, found_in, ranked, train, write_images
-from reconet.data.scenes.generate import scene
+from reconet import open_dataset
 
 
 @pytest.mark.slow
@@ -22,8 +22,8 @@ def test_most_wrong_masks_are_in_the_first_tenth_of_the_rows(tmp_path: Path) -> 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_corrupted_mask_differs_from_the_right_one(way: str) -> None:
     rng = np.random.default_rng(0)
-    _, label_hw = scene(0, 0, SIZE)
-    _, other_hw = scene(0, 1, SIZE)
+    scenes = open_dataset("scenes", "train", None, {"size": list(SIZE), "train": 2})
+    label_hw, other_hw = scenes[0].label_hw, scenes[1].label_hw
     wrong_hw = WAYS[way](label_hw, other_hw, rng)
     assert wrong_hw.shape == label_hw.shape
     assert wrong_hw.dtype == np.uint8
