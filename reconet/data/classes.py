@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from reconet.types import Colour
 
+BACKGROUND = "background"
 STEPS = range(0, 241, 40)  # of red, green and blue, from which distinct colours are taken
 SRGB_TO_XYZ = np.array(
     [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
@@ -64,7 +65,7 @@ def distinct_colours(count: int) -> tuple[Colour, ...]:
 def default_palette(classes: Sequence[str]) -> tuple[Colour, ...]:
     """Return colours that are easy to tell apart. A background that comes first is black."""
     chosen = distinct_colours(len(classes))
-    return ((0, 0, 0), *chosen[:-1]) if classes[0] == "background" else chosen
+    return ((0, 0, 0), *chosen[:-1]) if classes[0] == BACKGROUND else chosen
 
 
 def _as_seen(colour_n3: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -71,15 +71,29 @@ class LabelReader:
         return self.table_n.take(number_hw.astype(np.intp))
 
     def _illegal(self, path: Path, number_n: NDArray[Any]) -> IllegalLabelError:
-        values, pixels = np.unique(number_n, return_counts=True)
-        counts = dict(zip(values.tolist(), pixels.tolist(), strict=True))
-        most = sorted(counts.items(), key=lambda item: -item[1])[:3]
+        counts = count_values(number_n)
+        most = list(counts.items())[:3]
         worst = ", ".join(f"{value} ({counted(count, 'pixel')})" for value, count in most)
         more = f" and {counted(len(counts) - 3, 'other value')}" if len(counts) > 3 else ""
         legal = ranges(np.flatnonzero(self.table_n != ILLEGAL).tolist())
         return IllegalLabelError(
             f"{path} holds labels outside the classes: {worst}{more}; legal: {legal}.", counts
         )
+
+
+def count_values(value_hw: NDArray[Any], most: int | None = None) -> dict[int, int]:
+    """Count the pixels of each number in a mask, or of each colour. The most frequent come first.
+
+    `most` limits how many are told: a photograph has thousands of colours.
+    """
+    if value_hw.dtype == np.uint8:  # many times faster than unique
+        pixels_n = np.bincount(value_hw.ravel(), minlength=256)
+        values_n = np.flatnonzero(pixels_n)
+        pixels_n = pixels_n[values_n]
+    else:
+        values_n, pixels_n = np.unique(value_hw, return_counts=True)
+    order_n = np.argsort(-pixels_n, kind="stable")[:most]
+    return dict(zip(values_n[order_n].tolist(), pixels_n[order_n].tolist(), strict=True))
 
 
 def ranges(numbers: list[int]) -> str:

@@ -8,6 +8,11 @@ from reconet.errors import AbsentError, DataError
 from reconet.system.reading import read_text
 
 IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
+MASKS = (".png", ".bmp", ".tif", ".tiff", ".gif", ".webp")
+SPLIT_NAMES = {
+    "train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val",
+    "test": "test", "testing": "test",
+}  # fmt: skip
 
 
 def find_root(root: Path, title: str, expected: Sequence[str], inner: Sequence[str] = ()) -> Path:
@@ -62,6 +67,11 @@ def files_in(folder: Path, suffixes: Iterable[str] = IMAGES, hint: str = "") -> 
 def has_suffix(path: Path, suffixes: Sequence[str]) -> bool:
     """Return whether a file has one of these suffixes and is not hidden."""
     return path.suffix.lower() in suffixes and not path.name.startswith(".")
+
+
+def split_called(name: str) -> str:
+    """Return the split of a folder or file of this name, such as Train, valid or train2017."""
+    return SPLIT_NAMES.get(name.lower().rstrip("0123456789_-"), "")
 
 
 def read_lines(path: Path, hint: str = "") -> list[str]:

@@ -28,7 +28,7 @@ from PIL import Image
 from safetensors.torch import save as safetensors_bytes
 
 from reconet.data import open_dataset
-from reconet.data.formats import FORMATS, folder_options, keep, read_folder
+from reconet.data.formats import folder_options, keep, read_folder
 from reconet.data.formats.draw import draw
 from reconet.data.images.read import ORIENTATION, read_image, read_mask, read_mat, read_upright
 from reconet.data.labels import LabelReader, in_order
@@ -154,7 +154,7 @@ def annotations(form: str, name: str) -> bytes:
 def in_folder(form: str, name: str) -> Callable[[Path], object]:
     """Make a reader of a folder from the name of its file of annotations."""
 
-    drawn = FORMATS[form].drawn
+    drawn = form not in ("voc", "colour-masks", "black-white-masks", "index-masks")
     scenes = [SCENE] if drawn else [SCENE, SCENE._replace(name="b", split="val")]
 
     def reader(path: Path) -> object:

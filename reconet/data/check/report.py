@@ -8,44 +8,35 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from reconet.data.check.facts import SampleFacts
+from reconet.system.readable import counted
 
 Level = Literal["problem", "note"]
 EXAMPLES = 3  # names that a finding shows
 MOST_ROWS = 16  # of the table of values
+ABOUT_VALUES = ("label-outside", "label-void", "colours-unread", "colours-unknown")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Proposal:
-    """A setting that would mend a finding, if a condition holds that only a person knows."""
+    """Settings that would mend a finding, if a condition holds that only a person knows."""
 
     condition: str  # as in "if 0 is void"
-    option: str  # of data.options
-    value: object
+    options: Mapping[str, object]  # of data.options
     unfinished: bool = False  # the person has to fill in names
-    also: Mapping[str, object] = field(default_factory=dict)  # other options to set with it
 
     @property
     def settings(self) -> list[str]:
         """Return what --set takes."""
-        return [f"data.options.{name}={text}" for name, text in self._texts()]
+        return [f"data.options.{name}={json.dumps(v)}" for name, v in self.options.items()]
 
     def lines(self, file: str = "") -> list[str]:
         """Return it as options of a command, or as lines for a file that describes the dataset."""
         if not file:
             quoted = [one.replace("'", "'\\''") for one in self.settings]
-            options = " ".join(f"--set '{one}'" for one in quoted)
-            return [f"{self.condition}: {options}"]
-        quote = '"' if file.lower().endswith(".json") else ""
-        entries = [f"  {quote}{name}{quote}: {text}" for name, text in self._texts()]
+            return [f"{self.condition}: " + " ".join(f"--set '{one}'" for one in quoted)]
+        quote = '"' if file.lower().endswith(".json") else ""  # a value of JSON is one of YAML too
+        entries = [f"  {quote}{name}{quote}: {json.dumps(v)}" for name, v in self.options.items()]
         return [f"{self.condition}, write into {file}:", *entries]
-
-    def _texts(self) -> list[tuple[str, str]]:
-        """Return each option with its value as JSON, which is YAML too."""
-        return [
-            (name, value if self.unfinished and isinstance(value, str) else json.dumps(value))
-            for name, value in {self.option: self.value, **self.also}.items()
-        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +57,8 @@ class Finding:
         `file` is the description of the dataset that the proposals are written into, if there is.
         """
         where = f"{', '.join(self.splits)}: " if self.splits else ""
-        names = ", ".join(self.examples[:EXAMPLES])
-        more = ", ..." if self.count > len(self.examples[:EXAMPLES]) else ""
-        such = f" ({names}{more})" if names else ""
+        more = ", ..." if self.count > len(self.examples) else ""
+        such = f" ({', '.join(self.examples)}{more})" if self.examples else ""
         proposed = [f"  {line}" for one in self.proposals for line in one.lines(file)]
         return [f"{where}{self.text}{such}", *proposed]
 
@@ -80,7 +70,7 @@ def name_some(
     splits: Iterable[str] = (),
     *,
     level: Level = "problem",
-    proposals: tuple[Proposal, ...] = (),
+    proposals: Iterable[Proposal] = (),
 ) -> list[Finding]:
     """Return a finding about these names, or nothing if there are none."""
     found = Finding(
@@ -90,21 +80,9 @@ def name_some(
         count=len(names),
         splits=tuple(dict.fromkeys(splits)),
         examples=tuple(names[:EXAMPLES]),
-        proposals=proposals,
+        proposals=tuple(proposals),
     )
     return [found] if names else []
-
-
-def find_about(
-    kind: str,
-    facts: Sequence[SampleFacts],
-    text: str,
-    proposals: tuple[Proposal, ...] = (),
-    level: Level = "problem",
-) -> list[Finding]:
-    """Return a finding about some images, or nothing if there are none."""
-    names, splits = [fact.name for fact in facts], [fact.split for fact in facts]
-    return name_some(kind, text, names, splits, level=level, proposals=proposals)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,10 +135,6 @@ class CheckReport:
         return tuple(finding for finding in self.findings if finding.level == "problem")
 
     @property
-    def notes(self) -> tuple[Finding, ...]:
-        return tuple(finding for finding in self.findings if finding.level == "note")
-
-    @property
     def ok(self) -> bool:
         return not self.problems
 
@@ -169,45 +143,15 @@ class CheckReport:
         values = {"ok": self.ok, **asdict(self)}
         for finding, plain in zip(self.findings, values["findings"], strict=True):
             plain["proposals"] = [
-                {
-                    "condition": one.condition,
-                    "settings": one.settings,
-                    "unfinished": one.unfinished,
-                }
-                for one in finding.proposals
+                {"condition": p.condition, "settings": p.settings, "unfinished": p.unfinished}
+                for p in finding.proposals
             ]
         return values
 
     def listings(self) -> list[Listing]:
         """Return the report as tables: splits, classes, and values if they are in question."""
-        tables = [self._split_listing(), self._class_listing()]
-        about_values = ("label-outside", "label-void", "colours-unread", "colours-unknown")
-        if self.seen and any(finding.kind in about_values for finding in self.findings):
-            tables.append(self._value_listing())
-        return tables
-
-    def lines(self, file: str = "") -> list[str]:
-        """Return the findings, and a last line that sums them up. See `Finding.lines`."""
-        lines = [f"not there: {split}: {reason}" for split, reason in self.absent.items()]
-        for title, some in (("problem", self.problems), ("note", self.notes)):
-            for finding in some:
-                first, *rest = finding.lines(file)
-                lines += [f"{title}: {first}", *rest]
-        return [*lines, self.summary()]
-
-    def summary(self) -> str:
-        if not self.findings:
-            return "nothing is wrong"
-        parts = [
-            f"{len(some)} {name}{'' if len(some) == 1 else 's'}"
-            for name, some in (("problem", self.problems), ("note", self.notes))
-            if some
-        ]
-        return ", ".join(parts if self.problems else ["no problems", *parts])
-
-    def _split_listing(self) -> Listing:
         columns = ("split", "images", "official", "labelled", "broken", "void")
-        rows = [
+        splits = [
             (
                 one.split,
                 f"{one.images:,}",
@@ -218,31 +162,39 @@ class CheckReport:
             )
             for one in self.splits
         ]
-        return Listing(self.title or self.dataset, columns, rows)
-
-    def _class_listing(self) -> Listing:
-        columns = ["class"]
-        for one in self.splits:
-            columns += [f"{one.split}: images", "pixels"]
-        rows = []
-        for index, name in enumerate(self.classes):
-            row = [f"{index} {name}"]
+        by_split = [name for one in self.splits for name in (f"{one.split}: images", "pixels")]
+        classes = []
+        for k, name in enumerate(self.classes):
+            row = [f"{k} {name}"]
             for one in self.splits:
-                share = _percent(one.pixels_k[index], sum(one.pixels_k))
-                row += [f"{one.images_k[index]:,}", share]
-            rows.append(tuple(row))
-        return Listing("Classes", tuple(columns), rows)
-
-    def _value_listing(self) -> Listing:
-        rows = [
-            (str(one.value), one.means or "?", f"{100 * one.share:.2f} %", f"{one.masks:,}")
-            for one in self.seen[:MOST_ROWS]
+                row += [f"{one.images_k[k]:,}", _percent(one.pixels_k[k], sum(one.pixels_k))]
+            classes.append(tuple(row))
+        tables = [
+            Listing(self.title or self.dataset, columns, splits),
+            Listing("Classes", ("class", *by_split), classes),
         ]
-        rest = self.seen[MOST_ROWS:]
-        if rest:
-            share = sum(one.share for one in rest)
-            rows.append((f"{len(rest)} others", "", f"{100 * share:.2f} %", ""))
-        return Listing("Values in masks", ("value", "means", "pixels", "masks"), rows)
+        if self.seen and any(finding.kind in ABOUT_VALUES for finding in self.findings):
+            rows = [
+                (str(one.value), one.means or "?", f"{100 * one.share:.2f} %", f"{one.masks:,}")
+                for one in self.seen[:MOST_ROWS]
+            ]
+            rest = self.seen[MOST_ROWS:]
+            share = f"{100 * sum(one.share for one in rest):.2f} %"
+            rows += [(f"{len(rest)} others", "", share, "")] if rest else []
+            tables.append(Listing("Values in masks", ("value", "means", "pixels", "masks"), rows))
+        return tables
+
+    def lines(self, file: str = "") -> list[str]:
+        """Return the findings, and a last line that sums them up. See `Finding.lines`."""
+        lines = [f"not there: {split}: {reason}" for split, reason in self.absent.items()]
+        for finding in sorted(self.findings, key=lambda finding: finding.level == "note"):
+            first, *rest = finding.lines(file)
+            lines += [f"{finding.level}: {first}", *rest]
+        problems = len(self.problems)
+        notes = len(self.findings) - problems
+        told = [counted(problems, "problem") if problems else "no problems"]
+        told += [counted(notes, "note")] if notes else []
+        return [*lines, ", ".join(told) if self.findings else "nothing is wrong"]
 
 
 def _percent(part: int, whole: int) -> str:

@@ -1,12 +1,12 @@
 """Labels of people's own images: read them in whatever format they have them, and write them.
 
 tree.py         the files of a folder, and the images and splits that names mean
-labelled.py     what a format gets and gives: OwnData, Reading, PredictedImage, Format
-draw.py         regions into labels, and back: polygons, run lengths, small PNGs, outlines
 brush.py        brush strokes of Label Studio
-regions.py      what a format of regions has read into classes and upright photographs
-mask_folders.py images and masks of the same names
+draw.py         regions into labels, and back: Drawing, Region, Polygons, outlines
+reading.py      what a format gets and gives: Reading, OwnData, PredictedImage, Format
 coco.py ...     one file per format
+masks.py        what masks mean that are read as they are
+mask_folders.py images and masks of the same names
 convert.py      draw the masks of a folder once, and keep them in the cache
 write.py        write predicted labels, and keep those that were corrected
 
@@ -21,10 +21,17 @@ from typing import NamedTuple
 from reconet.data.formats.coco import COCO, COCO_PANOPTIC
 from reconet.data.formats.convert import folder_options, is_kept, keep, labels_folder, open_drawn
 from reconet.data.formats.cvat import CVAT
+from reconet.data.formats.draw import draw
 from reconet.data.formats.label_studio import LABEL_STUDIO, LABEL_STUDIO_PNG
-from reconet.data.formats.labelled import Format, OwnData, PredictedImage
 from reconet.data.formats.labelme import LABELME
-from reconet.data.formats.masks import BLACK_WHITE_MASKS, COLOUR_MASKS, INDEX_MASKS, VOC
+from reconet.data.formats.masks import (
+    BLACK_WHITE_MASKS,
+    COLOUR_MASKS,
+    INDEX_MASKS,
+    VOC,
+    black_and_white,
+)
+from reconet.data.formats.reading import Format, OwnData, PredictedImage
 from reconet.data.formats.tree import read_tree
 from reconet.data.formats.write import WrittenLabels, write_files
 from reconet.data.formats.yolo import YOLO
@@ -89,6 +96,8 @@ __all__ = [
     "PredictedImage",
     "Recognised",
     "WrittenLabels",
+    "black_and_white",
+    "draw",
     "folder_options",
     "is_kept",
     "keep",

@@ -4,22 +4,22 @@ The bytes are a stream of bits: 32 for the number of values, 5 for the bits of a
 and four times 4 for the bits of a length (less one). Then there are blocks: a bit that tells
 whether one value is repeated, two that choose one of the four sizes, the length (less one) in so
 many bits, and the value, or all values. They are the red, green, blue and alpha of each pixel.
-Pixels with alpha are inside.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reconet.data.formats.draw import Patch
+from reconet.data.formats.draw import Patch, Region
 
 CHANNELS = 4
 SIZES = (3, 4, 8, 16)  # bits of a length, as Label Studio packs
 
 
-class Brush(NamedTuple):
-    """A brush stroke of Label Studio, as large as the image."""
+@dataclass(frozen=True, slots=True)
+class Brush(Region):
+    """A brush stroke, as large as the image. Pixels with alpha are inside."""
 
     packed: bytes
 
@@ -45,9 +45,8 @@ def unpack(packed: bytes, count: int) -> NDArray[np.uint8]:
     total = take(32)
     if total != count:
         raise ValueError(f"its brush has {total:,} values, not {count:,}: of another image?")
-    size = take(5) + 1
-    if size != 8:
-        raise ValueError(f"its brush has values of {size} bits, not 8")
+    if take(5) != 8 - 1:
+        raise ValueError("its brush has values of other than 8 bits")
     lengths = [take(4) + 1 for _ in range(4)]
     value_n = np.zeros(total, np.uint8)
     place = 0

@@ -12,30 +12,28 @@ no segment, and segments with iscrowd, are void.
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 
-from reconet.data.formats.draw import Part, Polygons, Region, Runs, SegmentFile, outlines
-from reconet.data.formats.labelled import (
+from reconet.data.formats.draw import Part, Patch, Place, Polygons, Region, SegmentFile
+from reconet.data.formats.reading import (
     Format,
-    LabelledImage,
     OwnData,
     PredictedImage,
     Reading,
     TextFile,
     WrittenClass,
-    check_dict,
     check_name,
     check_ring,
     check_size,
-    regions_of,
+    rings_of,
 )
-from reconet.data.formats.regions import drawn_data
 from reconet.data.formats.tree import Tree, split_of_file
-from reconet.errors import DataError
+from reconet.data.prepare.instances import decode
 from reconet.system.progress import SILENT, Progress
 from reconet.system.readable import counted
 
@@ -45,187 +43,129 @@ MOST_FILES = 64  # json files that are looked into
 USUAL = "instances"
 ABOUT = {"description": "Predictions of reconet, to be corrected", "version": "1.0"}
 
-Files = dict[Path, dict[str, Any]]
+Content = dict[str, list[Any]]
 
 
-class _File:
-    """What is the same in both kinds: categories and images."""
+@dataclass(frozen=True, slots=True)
+class Runs(Region):
+    """Run lengths, column by column, plain or compressed."""
 
-    def __init__(self, tree: Tree, path: Path, content: dict[str, Any], found: Reading) -> None:
-        self.path, self.place = path, tree.folder / path
-        self.split = split_of_file(path)
-        self.names = _read_categories(content["categories"], self.place)
-        found.declared += self.names.values()
-        self.images: dict[int | str, tuple[Path, tuple[int, int]]] = {}
-        for index, image in enumerate(content["images"]):
-            where = f"{self.place}, images[{index}]"
-            values = check_dict(image, where)
-            number, name = _id(values, "id", where), values.get("file_name")
-            if not isinstance(name, str):
-                raise DataError(f"{where}: there is no file_name.")
-            if number in self.images:
-                raise DataError(f"{where}: the id {number!r} is there more than once.")
-            place = _find(tree, name, path)
-            if place is None:
-                found.leave_out(f"images of {path} that are not there", name)
-            else:
-                size = check_size(values.get("height"), values.get("width"), where)
-                self.images[number] = place, size
+    counts: list[int] | str
+    size: list[int]
+
+    @property
+    def end(self) -> tuple[float, float]:
+        """Return the size of the image that they are of."""
+        return self.size[1], self.size[0]
+
+    def patch(self, height: int, width: int) -> Patch:
+        """Return the pixels of the runs."""
+        inside_hw = decode({"counts": self.counts, "size": self.size}, height, width)
+        return Patch(0, 0, inside_hw)
+
+
+def _files(tree: Tree, key: str) -> dict[Path, Content]:
+    """Read the json files that have COCO's lists, and annotations with this key."""
+    found = {}
+    for path in tree.with_suffix(".json")[:MOST_FILES]:
+        content = tree.try_json(path)
+        values = content if isinstance(content, dict) else {}
+        if all(isinstance(values.get(name), list) for name in LISTS) and any(
+            isinstance(one, dict) and one.get(key) for one in values["annotations"]
+        ):
+            found[path] = values
+    return {path: found[path] for path in found if path.name.startswith(USUAL)} or found
 
 
 def recognise_instances(tree: Tree) -> str | None:
     """Look for a json with COCO's three lists and segmentations in it."""
-    found = _instance_files(tree)
+    found = _files(tree, "segmentation")
     annotations = sum(len(content["annotations"]) for content in found.values())
-    return f"{_listed(found)}: {counted(annotations, 'annotation')}" if found else None
+    names = ", ".join(map(str, found))
+    return f"{names}: {counted(annotations, 'annotation')}" if found else None
 
 
 def recognise_panoptic(tree: Tree) -> str | None:
     """Look for a json whose annotations have segments_info."""
-    found = _panoptic_files(tree)
-    return f"{_listed(found)}: segments_info" if found else None
+    found = _files(tree, "segments_info")
+    return f"{', '.join(map(str, found))}: segments_info" if found else None
 
 
 def read_instances(tree: Tree, progress: Progress = SILENT) -> OwnData:
     """Read all annotations. Images that are not in the folder are left out."""
-    files, found = _instance_files(tree), Reading(tree, smaller_on_top=True)
+    files, found = _files(tree, "segmentation"), Reading(tree, smaller_on_top=True)
     for path, content in files.items():
-        _read_instances(_File(tree, path, content, found), content, found)
-    return drawn_data(found, files)
+        place, parts = tree.folder / path, defaultdict(list)
+        names, images = _read_lists(tree, path, content, found)
+        for index, one in enumerate(content["annotations"]):
+            where = f"annotations[{index}]"
+            with Place(place, where):
+                number, category = one["image_id"], one["category_id"]
+                if number not in images:
+                    raise ValueError(f"no image has the id {number!r}")
+                if category not in names:
+                    raise ValueError(f"no category has the id {category!r}")
+                region = _region(one.get("segmentation")) if images[number] else None
+            crowd = one.get("iscrowd") == 1
+            if region is not None:
+                name = CROWD if crowd else names[category]
+                parts[number].append(Part(name, region, where, below=crowd))
+            elif images[number]:
+                found.leave_out(f"annotations of {path} without an area", where)
+        for number, image in images.items():
+            if image:
+                found.add(image[0], path, image[1], parts[number], split_of_file(path))
+    return found.result(files)
 
 
 def read_panoptic(tree: Tree, progress: Progress = SILENT) -> OwnData:
     """Read the meaning of all segments."""
-    files, found = _panoptic_files(tree), Reading(tree)
+    files, found = _files(tree, "segments_info"), Reading(tree)
     for path, content in files.items():
-        masks = path.parent / path.stem  # images may have the same names
-        others = tuple(file for file in tree.files if not file.is_relative_to(masks))
-        file = _File(Tree(tree.folder, others), path, content, found)
-        _read_panoptic(tree, file, content["annotations"], found)
-    return drawn_data(found, files)
+        folder = path.parent / path.stem  # its images may have the names of the PNGs
+        others = tuple(file for file in tree.files if not file.is_relative_to(folder))
+        names, images = _read_lists(Tree(tree.folder, others), path, content, found)
+        for index, one in enumerate(content["annotations"]):
+            with Place(tree.folder / path, f"annotations[{index}]"):
+                name, image = str(one["file_name"]), images.get(one["image_id"])
+                segments = _segments(one.get("segments_info"), names)
+            if not image:
+                continue
+            mask: Path | None = folder / name
+            if mask not in tree.image_set:
+                mask = tree.find_image(name, folder, split_of_file(path))
+            if mask is None:
+                found.leave_out(f"annotations of {path} whose PNG is not there", name)
+                continue
+            source = str(tree.folder / mask)
+            drawing = SegmentFile(tree.folder / mask, *image[1], segments, {})
+            found.add_labels(image[0], source, drawing, split_of_file(path))
+    return found.result(files)
 
 
-def _listed(files: Files) -> str:
-    return ", ".join(map(str, files))
-
-
-def _files(tree: Tree) -> Files:
-    """Read the json files that have COCO's lists."""
-    found: Files = {}
-    for path in tree.with_suffix(".json")[:MOST_FILES]:
-        content = tree.try_json(path)
-        if isinstance(content, dict) and all(isinstance(content.get(k), list) for k in LISTS):
-            found[path] = content
-    return found
-
-
-def _instance_files(tree: Tree) -> Files:
-    found = {
-        path: content
-        for path, content in _files(tree).items()
-        if any(isinstance(a, dict) and a.get("segmentation") for a in content["annotations"])
-    }
-    return {path: found[path] for path in found if path.name.startswith(USUAL)} or found
-
-
-def _panoptic_files(tree: Tree) -> Files:
-    return {
-        path: content
-        for path, content in _files(tree).items()
-        if any(isinstance(a, dict) and "segments_info" in a for a in content["annotations"])
-    }
-
-
-def _read_categories(categories: Sequence[object], place: Path) -> dict[int | str, str]:
-    """Return the name of each category by its id."""
-    names: dict[int | str, str] = {}
-    for index, category in enumerate(categories):
-        where = f"{place}, categories[{index}]"
-        values = check_dict(category, where)
-        number, name = _id(values, "id", where), check_name(values.get("name"), where)
-        if names.setdefault(number, name) != name:
-            raise DataError(f"{where}: the id {number!r} is that of {names[number]!r} already.")
-    return names
-
-
-def _read_instances(file: _File, content: dict[str, Any], found: Reading) -> None:
-    known = {values.get("id") for values in content["images"]}
-    parts: dict[int | str, list[Part]] = defaultdict(list)
-    for index, annotation in enumerate(content["annotations"]):
-        where = f"annotations[{index}]"
-        full = f"{file.place}, {where}"
-        values = check_dict(annotation, full)
-        number, category = _id(values, "image_id", full), _id(values, "category_id", full)
-        if number not in known:
-            raise DataError(f"{full}: no image has the id {number!r}.")
-        if category not in file.names:
-            raise DataError(f"{full}: no category has the id {category!r}.")
-        if number not in file.images:
-            continue
-        region = _region(values.get("segmentation"), full)
-        if region is None:
-            found.leave_out(f"annotations of {file.path} without an area", where)
-            continue
-        crowd = values.get("iscrowd") == 1
-        name = CROWD if crowd else file.names[category]
-        parts[number].append(Part(name, region, where, below=crowd))
-    for number, (image, size) in file.images.items():
-        found.add(image, file.path, size, parts[number], file.split)
-
-
-def _region(segmentation: object, where: str) -> Region | None:
-    if isinstance(segmentation, dict):
-        counts, size = segmentation.get("counts"), segmentation.get("size")
-        plain = isinstance(counts, list) and all(type(n) is int and n >= 0 for n in counts)
-        sized = isinstance(size, list) and [type(n) for n in size] == [int, int]
-        if not (plain or isinstance(counts, str)) or not sized:
-            raise DataError(f"{where}: run lengths need counts and size.")
-        return Runs(counts, size)  # type: ignore[arg-type]
-    if not segmentation:
-        return None
-    if not isinstance(segmentation, list):
-        raise DataError(f"{where}: the segmentation is neither polygons nor run lengths.")
-    rings = segmentation if isinstance(segmentation[0], list) else [segmentation]
-    areas = [ring for ring in (check_ring(ring, where) for ring in rings) if len(ring) >= 6]
-    return Polygons(areas) if areas else None
-
-
-def _read_panoptic(tree: Tree, file: _File, annotations: list[Any], found: Reading) -> None:
-    for index, annotation in enumerate(annotations):
-        where = f"{file.place}, annotations[{index}]"
-        values = check_dict(annotation, where)
-        number, name = values.get("image_id"), values.get("file_name")
-        if not isinstance(name, str) or type(number) not in (int, str):
-            raise DataError(f"{where}: there is no image_id and file_name.")
-        if number not in file.images:
-            continue
-        folder = file.path.parent / file.path.stem
-        mask: Path | None = folder / name
-        if mask not in tree.image_set:
-            mask = tree.find_image(name, folder, file.split)
-        if mask is None:
-            found.leave_out(f"annotations of {file.path} whose PNG is not there", name)
-            continue
-        image, size = file.images[number]
-        segments = _segments(values, file.names, where)
-        drawing = SegmentFile(tree.folder / mask, *size, segments, {})
-        found.images.append(LabelledImage(image, drawing, file.split))
-
-
-def _segments(values: dict[str, Any], names: dict[int | str, str], where: str) -> dict[int, str]:
-    segments: dict[int, str] = {}
-    listed = values.get("segments_info")
-    for place, segment in enumerate(listed if isinstance(listed, list) else []):
-        full = f"{where}, segments_info[{place}]"
-        one = check_dict(segment, full)
-        number, category = one.get("id"), one.get("category_id")
-        if type(number) is not int or type(category) is not int or category not in names:
-            raise DataError(f"{full}: no id, or no such category.")
-        if number in segments:
-            raise DataError(f"{full}: the id {number} is there already.")
-        if one.get("iscrowd") != 1:
-            segments[number] = names[category]
-    return segments
+def _read_lists(
+    tree: Tree, path: Path, content: Content, found: Reading
+) -> tuple[dict[Any, str], dict[Any, tuple[Path, tuple[int, int]] | None]]:
+    """Return categories and images by their ids. None is an image that is not in the folder."""
+    names: dict[Any, str] = {}
+    images: dict[Any, tuple[Path, tuple[int, int]] | None] = {}
+    for index, one in enumerate(content["categories"]):
+        with Place(tree.folder / path, f"categories[{index}]"):
+            number, name = one["id"], check_name(one["name"])
+            if names.setdefault(number, name) != name:
+                raise ValueError(f"the id {number!r} is that of {names[number]!r} already")
+    for index, one in enumerate(content["images"]):
+        with Place(tree.folder / path, f"images[{index}]"):
+            number, name = one["id"], str(one["file_name"])
+            if number in images:
+                raise ValueError(f"the id {number!r} is there more than once")
+            image, images[number] = _find(tree, name, path), None
+            if image is not None:
+                images[number] = image, check_size(one["height"], one["width"])
+            else:
+                found.leave_out(f"images of {path} that are not there", name)
+    found.declared += names.values()
+    return names, images
 
 
 def _find(tree: Tree, name: str, path: Path) -> Path | None:
@@ -241,11 +181,33 @@ def _find(tree: Tree, name: str, path: Path) -> Path | None:
     return tree.find_image(name, path.parent, split)
 
 
-def _id(values: dict[str, Any], name: str, where: str) -> int | str:
-    number = values.get(name)
-    if not isinstance(number, int | str) or isinstance(number, bool):
-        raise DataError(f"{where}: there is no {name}.")
-    return number
+def _region(segmentation: Any) -> Region | None:
+    if isinstance(segmentation, dict):
+        counts, size = segmentation["counts"], segmentation["size"]
+        plain = isinstance(counts, list) and all(type(n) is int and n >= 0 for n in counts)
+        if not (plain or isinstance(counts, str)) or [type(n) for n in size] != [int, int]:
+            raise ValueError("run lengths need counts and size")
+        return Runs(counts, size)
+    if not segmentation:
+        return None
+    if not isinstance(segmentation, list):
+        raise ValueError("the segmentation is neither polygons nor run lengths")
+    rings = segmentation if isinstance(segmentation[0], list) else [segmentation]
+    areas = [ring for ring in map(check_ring, rings) if len(ring) >= 6]
+    return Polygons(areas) if areas else None
+
+
+def _segments(listed: Any, names: dict[Any, str]) -> dict[int, str]:
+    segments: dict[int, str] = {}
+    for place, one in enumerate(listed or ()):
+        number = one["id"]
+        if type(number) is not int or one["category_id"] not in names:
+            raise ValueError(f"segments_info[{place}] has no id, or no such category")
+        if number in segments:
+            raise ValueError(f"segments_info[{place}]: the id {number} is there already")
+        if one.get("iscrowd") != 1:
+            segments[number] = names[one["category_id"]]
+    return segments
 
 
 def encode(
@@ -254,28 +216,26 @@ def encode(
     """Write one file for all images."""
     listed: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
-    for image in images:
+    for number, image in enumerate(images, 1):
         label_hw = image.labels()
         height, width = label_hw.shape
-        number = len(listed) + 1
         listed.append({"id": number, "file_name": image.name, "width": width, "height": height})
-        for one, inside_hw in regions_of(label_hw, classes):
-            for ring_n2 in outlines(inside_hw):
-                annotations.append(
-                    {
-                        "id": len(annotations) + 1,
-                        "image_id": number,
-                        "category_id": one.number + 1,
-                        "segmentation": [ring_n2.ravel().tolist()],
-                        "area": round(cv2.contourArea(ring_n2)),
-                        "bbox": [*ring_n2.min(0).tolist(), *np.ptp(ring_n2, 0).tolist()],
-                        "iscrowd": 0,
-                    }
-                )
+        for one, ring_n2 in rings_of(label_hw, classes):
+            annotations.append(
+                {
+                    "id": len(annotations) + 1,
+                    "image_id": number,
+                    "category_id": one.number + 1,
+                    "segmentation": [ring_n2.ravel().tolist()],
+                    "area": round(cv2.contourArea(ring_n2)),
+                    "bbox": [*ring_n2.min(0).tolist(), *np.ptp(ring_n2, 0).tolist()],
+                    "iscrowd": 0,
+                }
+            )
     categories = [{"id": one.number + 1, "name": one.name} for one in classes]
     content = {"info": ABOUT, "images": listed, "annotations": annotations}
-    yield TextFile("annotations.json", json.dumps({**content, "categories": categories}))
+    yield "annotations.json", json.dumps({**content, "categories": categories})
 
 
-COCO = Format("COCO instances (json)", recognise_instances, read_instances, encode=encode)
+COCO = Format("COCO instances (json)", recognise_instances, read_instances, encode)
 COCO_PANOPTIC = Format("COCO panoptic (json and PNG)", recognise_panoptic, read_panoptic)

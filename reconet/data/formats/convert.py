@@ -20,14 +20,14 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from reconet.data.dataset import Dataset, FileDataset, Pair
+from reconet.data.dataset import Dataset, Pair
 from reconet.data.formats.draw import Drawing, SegmentFile, draw
-from reconet.data.formats.labelled import LabelledImage, OwnData
+from reconet.data.formats.reading import OwnData
 from reconet.data.images.write import write_mask
 from reconet.data.labels import LabelReader
 from reconet.data.prepare.run import Job, PreparePlan, check_written, run_plan, write_list
-from reconet.data.sets.folder import FOLDER, name_of
-from reconet.data.sets.folder_masks import FolderOptions, mask_reader, palette_of
+from reconet.data.sets.folder import Found, dataset_of, name_of
+from reconet.data.sets.folder_masks import FolderOptions
 from reconet.data.sets.folder_val import images_of
 from reconet.errors import DataError, OutputError
 from reconet.system.files import lock_file, open_own, write_text
@@ -39,29 +39,26 @@ ABOUT, LOCK = "about.json", ".lock"
 ALL = "all.tsv"
 MINE = "mine.yaml"
 VERSION = 2  # raise it when drawings of the same annotations change
+BREAKS = "\t\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"  # of lines, and between their parts
 
 
 def labels_folder(own: OwnData) -> Path | None:
-    """Return the folder of the masks in the cache, or None if nothing has to be kept there."""
-    return cache_root().absolute() / LABELS / _digest(own) if own.images else None
+    """Return the folder of the masks in the cache, or None if nothing has to be kept there.
 
-
-def _digest(own: OwnData) -> str:
-    """Hash all that the masks and lists of a folder depend on: where it is, too."""
+    Its name is a hash of all that masks and lists depend on: where the folder is, too.
+    """
+    if not own.images:
+        return None
     hasher = blake2b(repr((VERSION, own.folder.absolute(), own.options)).encode(), digest_size=10)
     for one in own.images:
         parts = one.labels.parts if isinstance(one.labels, Drawing) else ()
-        of_segments = getattr(one.labels, "path", None)
-        paths = [of_segments, *(getattr(part.region, "path", None) for part in parts)]
-        times = [(s.st_size, s.st_mtime_ns) for s in map(_status, filter(None, paths)) if s]
+        times = []
+        for source in (one.labels, *(part.region for part in parts)):
+            with suppress(OSError, AttributeError):  # a file is read when it is drawn
+                status = source.path.stat()  # type: ignore[union-attr]
+                times.append((status.st_size, status.st_mtime_ns))
         hasher.update(repr((one, times)).encode())
-    return hasher.hexdigest()
-
-
-def _status(path: Path) -> os.stat_result | None:
-    with suppress(OSError):
-        return path.stat()
-    return None
+    return cache_root().absolute() / LABELS / hasher.hexdigest()
 
 
 def folder_options(own: OwnData) -> dict[str, Any]:
@@ -101,20 +98,19 @@ def draw_mask(job: Job) -> None:
 def open_drawn(own: OwnData, options: FolderOptions) -> list[Dataset]:
     """Open the splits without the cache: masks are drawn whenever they are read."""
     place = labels_folder(own) or Path()
-    by_path = {place / mask_name(index): one.labels for index, one in enumerate(own.images)}
-    reader = mask_reader(options)
-    if isinstance(reader, LabelReader) and any(not isinstance(x, Path) for x in by_path.values()):
-        reader = replace(reader, read=partial(_draw_one, drawings=by_path))  # type: ignore[arg-type]
-    info = replace(
-        FOLDER.info,
-        classes=options.classes,
-        palette=palette_of(options),
-        title=options.title or FOLDER.info.title,
-    )
-    return [
-        FileDataset(info=info, split=split, pairs=pairs, read_label=reader, upright=options.upright)
-        for split, pairs in _pairs(own, place, options.val_fraction).items()
-    ]
+    drawings = {
+        place / mask_name(index): one.labels
+        for index, one in enumerate(own.images)
+        if not isinstance(one.labels, Path)
+    }
+    opened: list[Dataset] = []
+    for split, pairs in _pairs(own, place, options.val_fraction).items():
+        dataset = dataset_of(split, options, Found(pairs))
+        if drawings and isinstance(dataset.read_label, LabelReader):
+            reader = replace(dataset.read_label, read=partial(_draw_one, drawings=drawings))
+            dataset = replace(dataset, read_label=reader)
+        opened.append(dataset)
+    return opened
 
 
 def _draw_one(path: Path, drawings: Mapping[Path, Drawing | SegmentFile]) -> Label:
@@ -138,7 +134,10 @@ def _pairs(own: OwnData, place: Path, val_fraction: float) -> dict[str, list[Pai
     pairs: dict[str, Pair] = {}
     split_of: dict[str, str] = {}
     for index, one in enumerate(own.images):
-        name = name_of(_checked(own, one))
+        file = one.image.as_posix()
+        if file != file.strip() or any(c in BREAKS or "\ud800" <= c <= "\udfff" for c in file):
+            raise DataError(f"rename {str(own.folder / one.image)!r}: no list can hold its name.")
+        name = name_of(file)
         if name in pairs:
             raise DataError(f"{own.folder} has several images called {name}: rename one of them.")
         mask = one.labels.absolute() if isinstance(one.labels, Path) else place / mask_name(index)
@@ -152,19 +151,6 @@ def _pairs(own: OwnData, place: Path, val_fraction: float) -> dict[str, list[Pai
     for name, pair in sorted(pairs.items()):  # one order for all formats: it decides the batches
         found[split_of[name] or "train"].append(pair)
     return {split: some for split, some in found.items() if some}
-
-
-def _checked(own: OwnData, one: LabelledImage) -> str:
-    """Return the name of an image, if a list can hold it."""
-    name = one.image.as_posix()
-    plain = name.isprintable() or not any(letter in name for letter in "\t\n\r\x0b\x0c\x85")
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        plain = False
-    if not plain or name != name.strip():
-        raise DataError(f"rename {str(own.folder / one.image)!r}: no list can hold its name.")
-    return name
 
 
 def _finish(own: OwnData, place: Path, jobs: Sequence[Job]) -> dict[str, int]:

@@ -7,6 +7,7 @@ for each class, which CVAT's brush corrects.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape, quoteattr
@@ -16,14 +17,16 @@ import numpy as np
 
 from reconet.data.formats.draw import (
     Part,
+    Patch,
+    Place,
     Polygons,
     Region,
-    RowRuns,
+    cut,
     ellipse,
     rectangle,
     turned,
 )
-from reconet.data.formats.labelled import (
+from reconet.data.formats.reading import (
     Format,
     OwnData,
     PredictedImage,
@@ -35,8 +38,9 @@ from reconet.data.formats.labelled import (
     check_size,
     regions_of,
 )
-from reconet.data.formats.regions import drawn_data
-from reconet.data.formats.tree import SPLITS, Tree, read_bytes, split_of_file, split_of_folder
+from reconet.data.formats.tree import Tree, split_of_file, split_of_folder
+from reconet.data.images.read import MAX_PIXELS
+from reconet.data.layout import split_called
 from reconet.errors import DataError
 from reconet.system.progress import SILENT, Progress
 
@@ -45,12 +49,51 @@ OTHERS = ("polyline", "points", "cuboid", "tag", "skeleton")
 HEAD = 2**16
 
 
+@dataclass(frozen=True, slots=True)
+class RowRuns(Region):
+    """Run lengths, row by row, within a box."""
+
+    counts: list[int]
+    top: int
+    left: int
+    height: int
+    width: int
+
+    @property
+    def end(self) -> tuple[float, float]:
+        """Return the right and lower edges of the box."""
+        return self.left + self.width, self.top + self.height
+
+    def patch(self, height: int, width: int) -> Patch:
+        """Return the pixels of the runs that lie in the image."""
+        if not 0 < self.height * self.width <= MAX_PIXELS or min(self.height, self.width) < 1:
+            raise ValueError(f"its box has {self.width} x {self.height} pixels")
+        if min(self.counts, default=-1) < 0 or sum(self.counts) != self.height * self.width:
+            raise ValueError(f"its run lengths do not fill {self.width} x {self.height} pixels")
+        inside_n = np.arange(len(self.counts)) % 2 == 1
+        inside_hw = np.repeat(inside_n, self.counts).reshape(self.height, self.width)
+        return cut(Patch(self.top, self.left, inside_hw), height, width)
+
+
 class _Plain(ElementTree.TreeBuilder):
     """Refuses document types, and with them entities."""
 
     def doctype(self, name: str, pubid: str | None, system: str | None) -> None:
         """Refuse a document type."""
         raise ValueError("it has a document type or entities, which are not read")
+
+
+def _files(tree: Tree) -> list[Path]:
+    """List the files that begin as those of CVAT do."""
+    found = []
+    for path in tree.with_suffix(".xml"):
+        try:
+            head = tree.read(path)[:HEAD]
+        except DataError:
+            continue
+        if b"<annotations" in head:
+            found.append(path)
+    return found
 
 
 def recognise(tree: Tree) -> str | None:
@@ -64,50 +107,37 @@ def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
     files, found = _files(tree), Reading(tree)
     for path in files:
         place = tree.folder / path
-        root = _parse(place)
-        for label in root.iterfind(".//label/name"):
-            found.declared.append(check_name(label.text, f"{place}, label"))
+        root = _parse(tree, path)
+        with Place(place, "label"):
+            found.declared += [check_name(label.text) for label in root.iterfind(".//label/name")]
         for element in root.findall("image"):
-            name = element.get("name", "")
-            subset = SPLITS.get(element.get("subset", "").lower(), "") or split_of_file(path)
-            image = tree.find_image(name, path.parent, subset)
+            name, own = element.get("name", ""), split_called(element.get("subset", ""))
+            split = own or split_of_file(path)
+            image = tree.find_image(name, path.parent, split)
             if image is None:
                 found.leave_out(f"images of {path} that are not there", name)
                 continue
-            height, width = (_number(element.get(key)) for key in ("height", "width"))
-            size = check_size(height, width, f"{place}, image {image}")
+            with Place(place, f"image {image}"):
+                size = check_size(*(_number(element.get(key)) for key in ("height", "width")))
             parts = [*_parts(element, place, f"image {name!r}", found)]
             ordered = [part for _, part in sorted(parts, key=lambda item: item[0])]
-            own = SPLITS.get(element.get("subset", "").lower(), "")
-            found.add(image, path, size, ordered, own or split_of_folder(image) or subset)
-    return drawn_data(found, files)
+            found.add(image, path, size, ordered, own or split_of_folder(image) or split)
+    return found.result(files)
 
 
-def _files(tree: Tree) -> list[Path]:
-    """List the files that begin as those of CVAT do."""
-    found = []
-    for path in tree.with_suffix(".xml"):
-        try:
-            head = read_bytes(tree.folder / path)[:HEAD]
-        except DataError:
-            continue
-        if b"<annotations" in head:
-            found.append(path)
-    return found
-
-
-def _parse(path: Path) -> ElementTree.Element:
+def _parse(tree: Tree, path: Path) -> ElementTree.Element:
+    place = tree.folder / path
     try:
-        root = ElementTree.fromstring(read_bytes(path), ElementTree.XMLParser(target=_Plain()))
+        root = ElementTree.fromstring(tree.read(path), ElementTree.XMLParser(target=_Plain()))
     except ElementTree.ParseError as error:
         reason = str(error).partition(":")[0]
-        raise DataError(f"{path}, line {error.position[0]}: {reason}.") from error
+        raise DataError(f"{place}, line {error.position[0]}: {reason}.") from error
     except (ValueError, LookupError) as error:  # an unknown encoding
-        raise DataError(f"cannot read {path}: {str(error)[:100]}.") from error
+        raise DataError(f"cannot read {place}: {str(error)[:100]}.") from error
     if root.tag != "annotations":
-        raise DataError(f"{path} is no file of CVAT: its root is {root.tag[:40]!r}.")
+        raise DataError(f"{place} is no file of CVAT: its root is {root.tag[:40]!r}.")
     if root.find("track") is not None:
-        raise DataError(f"{path} is of the kind CVAT for video: export it as CVAT for images 1.1.")
+        raise DataError(f"{place} is of the kind CVAT for video: export it as CVAT for images 1.1.")
     return root
 
 
@@ -118,47 +148,36 @@ def _parts(
     count = 1
     for shape in image:
         where = f"{name}, {shape.tag} {count}"
-        full = f"{path}, {where}"
         if shape.tag in OTHERS:
             found.leave_out(f"{shape.tag} elements, which have no area", where)
-        if shape.tag not in AREAS:
-            continue
-        try:
-            region = _region(shape.tag, shape.attrib, full)
-            order = int(shape.get("z_order", 0))
-        except KeyError as error:
-            raise DataError(f"{full}: there is no {error}.") from error
-        except (ValueError, OverflowError) as error:
-            raise DataError(f"{full}: {str(error)[:100]}.") from error
-        yield order, Part(check_name(shape.get("label"), full), region, where)
-        count += 1
+        if shape.tag in AREAS:
+            with Place(path, where):
+                region = _region(shape.tag, shape.attrib)
+                part = (
+                    int(shape.get("z_order", 0)),
+                    Part(check_name(shape.get("label")), region, where),
+                )
+            yield part
+            count += 1
 
 
 def _number(text: str | None) -> int | str | None:
     return int(text) if text and text.isdecimal() and len(text) < 8 else text
 
 
-def _region(tag: str, values: Mapping[str, str], where: str) -> Region:
+def _region(tag: str, values: Mapping[str, str]) -> Region:
     if tag == "polygon":
-        pairs = [point.split(",") for point in values["points"].split(";")]
-        if any(len(pair) != 2 for pair in pairs) or len(pairs) < 3:
-            raise ValueError("a polygon has three or more points x,y")
-        ring = [float(number) for pair in pairs for number in pair]
-        return Polygons([check_ring(ring, where)])
+        points = [[*map(float, point.split(","))] for point in values["points"].split(";")]
+        return Polygons([check_ring(points, least=3)])
     if tag == "mask":
         counts = [int(number) for number in values["rle"].split(",")]
-        box = [int(values[key]) for key in ("top", "left", "height", "width")]
-        return RowRuns(counts, *box)
+        return RowRuns(counts, *(int(values[key]) for key in ("top", "left", "height", "width")))
     degrees = float(values.get("rotation", 0))
-    if tag == "box":
-        box_ring = [float(values[key]) for key in ("xtl", "ytl", "xbr", "ybr")]
-        left, top, right, bottom = check_ring(box_ring, where)
-        region, x, y = rectangle(left, top, right, bottom), (left + right) / 2, (top + bottom) / 2
-    else:
-        keys = ("cx", "cy", "rx", "ry")
-        x, y, across, down = check_ring([float(values[key]) for key in keys], where)
-        region = ellipse(x, y, across, down)
-    return turned(region, degrees, x, y) if degrees else region
+    keys = ("xtl", "ytl", "xbr", "ybr") if tag == "box" else ("cx", "cy", "rx", "ry")
+    x, y, right, bottom = check_ring([float(values[key]) for key in keys])
+    if tag == "ellipse":
+        return turned(ellipse(x, y, right, bottom), degrees, x, y)
+    return turned(rectangle(x, y, right, bottom), degrees, (x + right) / 2, (y + bottom) / 2)
 
 
 def encode(
@@ -191,7 +210,7 @@ def encode(
                 f'left="{left}" top="{top}" width="{wide}" height="{tall}"></mask>'
             )
         lines.append("</image>")
-    yield TextFile("annotations.xml", "\n".join([*lines, "</annotations>\n"]))
+    yield "annotations.xml", "\n".join([*lines, "</annotations>\n"])
 
 
-CVAT = Format("CVAT for images 1.1 (annotations.xml)", recognise, read, encode=encode)
+CVAT = Format("CVAT for images 1.1 (annotations.xml)", recognise, read, encode)

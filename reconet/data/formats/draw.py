@@ -5,32 +5,53 @@ a polygon along the edges of pixels gives exactly these pixels. A region knows o
 the image that it covers, so that hundreds of small objects are cheap.
 """
 
-import base64
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from types import TracebackType
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from reconet.data.images.read import (
-    MAX_PIXELS,
-    decode_upright,
-    read_image,
-    read_mask,
-    turn_upright,
-)
-from reconet.data.prepare.instances import decode
-from reconet.errors import DataError, first_line
+from reconet.data.images.read import MAX_PIXELS, read_image, turn_upright
+from reconet.errors import DataError
 from reconet.types import IGNORE, Label
 
 FARTHEST = 1e7  # pixels from the corner: no point is meant to be there
 MOST_CROSSINGS = 2**24  # of the edges of one polygon with rows of pixels
-SOME_CROSSINGS = 2**18  # that are in memory together
 NO_AREA = 2**32 - 1  # larger than any
 SOME_ROWS = 64
+SOME_CROSSINGS = 2**18  # that are in memory together
+MALFORMED = (
+    KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, MemoryError,
+)  # fmt: skip
 Bools = NDArray[np.bool_]
+
+
+class Place:
+    """A place in a file. What is malformed in the block is reported as an error of that place."""
+
+    def __init__(self, source: Path | str, where: str = "") -> None:
+        self.name = f"{source}, {where}" if where else str(source)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if isinstance(error, MALFORMED):
+            raise DataError(f"{self.name}: {_reason(error)}.") from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"there is no {str(error)[:100]}"
+    if isinstance(error, ValueError | DataError):
+        return " ".join(str(error).split())[:200].rstrip(".")
+    return f"it is not as expected ({' '.join(str(error).split())[:100]})"
 
 
 class Patch(NamedTuple):
@@ -41,12 +62,17 @@ class Patch(NamedTuple):
     inside_hw: Bools
 
 
-class Region(Protocol):
-    """An area of an image. It must be picklable, and plain values inside."""
+class Region:
+    """An area of an image. It must be picklable, and its values plain."""
+
+    @property
+    def end(self) -> tuple[float, float]:
+        """Return the largest x and y, if that is known without drawing."""
+        return 0, 0
 
     def patch(self, height: int, width: int) -> Patch:
         """Return the pixels of the region in an image of this size."""
-        ...
+        raise NotImplementedError
 
 
 class Part(NamedTuple):
@@ -69,6 +95,11 @@ class Drawing(NamedTuple):
     smaller_on_top: bool = False
     turn: int = 1  # EXIF orientation of the image, if it was labelled as it is stored
 
+    @property
+    def used(self) -> set[str]:
+        """Return the names of its parts."""
+        return {part.name for part in self.parts}
+
 
 class SegmentFile(NamedTuple):
     """A PNG in which a colour is the number of a segment, as COCO's panoptic files are."""
@@ -80,11 +111,22 @@ class SegmentFile(NamedTuple):
     labels: dict[str, int]
     turn: int = 1
 
+    @property
+    def used(self) -> set[str]:
+        """Return the names of its segments."""
+        return set(self.names.values())
 
-class Polygons(NamedTuple):
+
+@dataclass(frozen=True, slots=True)
+class Polygons(Region):
     """The union of some polygons, each a list x, y, x, y, ... Holes need run lengths."""
 
     rings: Sequence[Sequence[float]]
+
+    @property
+    def end(self) -> tuple[float, float]:
+        """Return the largest x and y."""
+        return max(max(r[::2]) for r in self.rings), max(max(r[1::2]) for r in self.rings)
 
     def patch(self, height: int, width: int) -> Patch:
         """Return the pixels whose centres lie in one of the polygons."""
@@ -97,96 +139,33 @@ class Polygons(NamedTuple):
         return Patch(0, 0, inside_hw)
 
 
-class Runs(NamedTuple):
-    """COCO's run lengths, column by column, plain or compressed."""
-
-    counts: list[int] | str
-    size: list[int]
-
-    def patch(self, height: int, width: int) -> Patch:
-        """Return the pixels of the runs."""
-        inside_hw = decode({"counts": self.counts, "size": self.size}, height, width)
-        return Patch(0, 0, inside_hw)
-
-
-class RowRuns(NamedTuple):
-    """Run lengths of CVAT, row by row, within a box."""
-
-    counts: list[int]
-    top: int
-    left: int
-    height: int
-    width: int
-
-    def patch(self, height: int, width: int) -> Patch:
-        """Return the pixels of the runs that lie in the image."""
-        if not 0 < self.height * self.width <= MAX_PIXELS or min(self.height, self.width) < 1:
-            raise ValueError(f"its box has {self.width} x {self.height} pixels")
-        if min(self.counts, default=-1) < 0 or sum(self.counts) != self.height * self.width:
-            raise ValueError(f"its run lengths do not fill {self.width} x {self.height} pixels")
-        inside_n = np.arange(len(self.counts)) % 2 == 1
-        inside_hw = np.repeat(inside_n, self.counts).reshape(self.height, self.width)
-        return cut(Patch(self.top, self.left, inside_hw), height, width)
-
-
-class Stamp(NamedTuple):
-    """A small PNG as base64 text, at a place of the image. What is not black is inside."""
-
-    png: str
-    top: int
-    left: int
-
-    def patch(self, height: int, width: int) -> Patch:
-        """Return the pixels of the PNG that lie in the image."""
-        image_hwc = decode_upright(base64.b64decode(self.png, validate=True), "its mask")
-        return cut(Patch(self.top, self.left, np.asarray(image_hwc.any(2))), height, width)
-
-
-class WhiteIn(NamedTuple):
-    """A PNG file, black and white, as large as the image."""
-
-    path: Path
-
-    def patch(self, height: int, width: int) -> Patch:
-        """Return the pixels that are not black."""
-        inside_hw = read_mask(self.path) > 0
-        if inside_hw.shape != (height, width):
-            raise ValueError(f"{self.path.name} is not {width} x {height} pixels large")
-        return Patch(0, 0, inside_hw)
-
-
 def draw(what: Drawing | SegmentFile) -> Label:
     """Draw the labels of one image, or raise an error that names file, element and reason."""
-    label_hw = draw_segments(what) if isinstance(what, SegmentFile) else draw_parts(what)
+    label_hw = _draw_segments(what) if isinstance(what, SegmentFile) else _draw_parts(what)
     return turn_upright(label_hw[..., None], what.turn)[..., 0]
 
 
-def draw_parts(drawing: Drawing) -> Label:
-    """Draw regions over each other, one at a time: a file of 4 kB may have thousands of them."""
+def _draw_parts(drawing: Drawing) -> Label:
+    """Draw regions over each other, one at a time: a file of 4 kB may have thousands of them.
+
+    If smaller ones lie on top, a pixel remembers the area of what it shows. Of equal ones the later
+    is on top.
+    """
     label_hw = np.zeros((drawing.height, drawing.width), np.uint8)
     area_hw = np.full_like(label_hw, NO_AREA, np.uint32) if drawing.smaller_on_top else None
     for part in sorted(drawing.parts, key=lambda part: not part.below):
         try:
             patch = part.region.patch(drawing.height, drawing.width)
-        except (DataError, ValueError, TypeError, OverflowError, MemoryError) as error:
-            reason = first_line(error).rstrip(".")
-            raise DataError(f"{drawing.source}, {part.where}: {reason}.") from error
+        except (DataError, *MALFORMED) as error:
+            raise DataError(f"{drawing.source}, {part.where}: {_reason(error)}.") from error
         if area_hw is not None:
-            _hide_under_smaller(patch, area_hw, part.below)
+            area = np.uint32(np.count_nonzero(patch.inside_hw) + part.below * MAX_PIXELS)
+            there_hw = window(area_hw, patch)
+            np.logical_and(patch.inside_hw, there_hw >= area, out=patch.inside_hw)
+            there_hw[patch.inside_hw] = area
         window(label_hw, patch)[patch.inside_hw] = drawing.labels[part.name]
         del patch  # before the next one is made
     return label_hw
-
-
-def _hide_under_smaller(patch: Patch, area_hw: NDArray[np.uint32], below: bool) -> None:
-    """Keep the pixels of a patch in which no smaller one lies. Of equal ones the later is on top.
-
-    `area_hw` is the area of what lies on top, in each pixel.
-    """
-    area = np.uint32(np.count_nonzero(patch.inside_hw) + below * MAX_PIXELS)
-    there_hw = window(area_hw, patch)
-    np.logical_and(patch.inside_hw, there_hw >= area, out=patch.inside_hw)
-    there_hw[patch.inside_hw] = area
 
 
 def window(array_hw: NDArray[Any], patch: Patch) -> NDArray[Any]:
@@ -195,7 +174,7 @@ def window(array_hw: NDArray[Any], patch: Patch) -> NDArray[Any]:
     return array_hw[patch.top : patch.top + height, patch.left : patch.left + width]
 
 
-def draw_segments(what: SegmentFile) -> Label:
+def _draw_segments(what: SegmentFile) -> Label:
     """Look up the segment of each pixel. Segments that the json does not name are void."""
     image_hwc = read_image(what.path)
     if image_hwc.shape[:2] != (what.height, what.width):
@@ -233,7 +212,7 @@ def fill_polygon(ring: Sequence[float], height: int, width: int) -> Patch:
     if total > MOST_CROSSINGS:
         raise ValueError(f"its {len(point_n2):,} points are too many")
     if total == 0:
-        return NOTHING
+        return Patch(0, 0, np.zeros((0, 0), np.bool_))
     slope_n = (x1_n - x0_n) / np.where(y1_n == y0_n, 1, y1_n - y0_n)
     top, left = int(first_n[rows_n > 0].min()), int(x0_n.min().clip(0, width))
     rows, columns = int(last_n.max()) - top, int(np.ceil(x0_n.max()).clip(0, width)) - left
@@ -250,9 +229,6 @@ def fill_polygon(ring: Sequence[float], height: int, width: int) -> Patch:
         odd_hw.ravel()[place_n] ^= times_n % 2 == 1
     np.logical_xor.accumulate(odd_hw, axis=1, out=odd_hw)
     return Patch(top, left, odd_hw[:, :columns])
-
-
-NOTHING = Patch(0, 0, np.zeros((0, 0), np.bool_))
 
 
 def cut(patch: Patch, height: int, width: int) -> Patch:
@@ -276,6 +252,8 @@ def ellipse(x: float, y: float, across: float, down: float, corners: int = 128) 
 
 def turned(region: Polygons, degrees: float, x: float, y: float) -> Polygons:
     """Turn polygons clockwise around a point."""
+    if not degrees:
+        return region
     angle = np.deg2rad(degrees)
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     rings = [np.asarray(ring, np.float64).reshape(-1, 2) - (x, y) for ring in region.rings]

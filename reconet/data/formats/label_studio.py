@@ -19,22 +19,24 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, unquote
 from xml.sax.saxutils import quoteattr
 
 from reconet.data.formats.brush import Brush, pack
 from reconet.data.formats.draw import (
     Part,
+    Patch,
+    Place,
     Polygons,
     Region,
-    WhiteIn,
     ellipse,
     rectangle,
     turned,
 )
-from reconet.data.formats.labelled import (
+from reconet.data.formats.reading import (
     Format,
     OwnData,
     PredictedImage,
@@ -42,14 +44,12 @@ from reconet.data.formats.labelled import (
     TextFile,
     WrittenClass,
     check_name,
-    check_points,
     check_ring,
     check_size,
     regions_of,
 )
-from reconet.data.formats.regions import drawn_data
 from reconet.data.formats.tree import Tree, split_of_folder
-from reconet.data.images.read import read_frame
+from reconet.data.images.read import read_frame, read_mask
 from reconet.errors import DataError
 from reconet.system.progress import SILENT, Progress
 
@@ -62,28 +62,27 @@ SERVED = "/data/local-files/?d="
 Task = dict[str, Any]
 
 
-class _Mask(NamedTuple):
-    """A PNG of the export."""
+@dataclass(frozen=True, slots=True)
+class WhiteIn(Region):
+    """A PNG file, black and white, as large as the image."""
 
     path: Path
-    task: int
-    annotation: int
-    label: str
+
+    def patch(self, height: int, width: int) -> Patch:
+        """Return the pixels that are not black."""
+        inside_hw = read_mask(self.path) > 0
+        if inside_hw.shape != (height, width):
+            raise ValueError(f"{self.path.name} is not {width} x {height} pixels large")
+        return Patch(0, 0, inside_hw)
 
 
 def recognise(tree: Tree) -> str | None:
     """Look for a json that is a list of tasks with regions."""
     for path in tree.with_suffix(".json")[:TRIED]:
         tasks = _tasks(tree, path)
-        if any(next(_results(task, ""), None) is not None for task in tasks[:100]):
+        if any(_results(task) for task in tasks[:100]):
             return f"{path}: {len(tasks):,} tasks of Label Studio"
     return None
-
-
-def recognise_png(tree: Tree) -> str | None:
-    """Look for the file names of the PNG export."""
-    found = _masks(tree)
-    return f"{len(found):,} files such as {found[0].path.name}" if found else None
 
 
 def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
@@ -93,57 +92,31 @@ def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
     for path in files:
         taken: set[Path] = set()
         for index, task in enumerate(_tasks(tree, path)):
-            where = f"[{index}]"
-            results = list(_results(task, f"{tree.folder / path}, {where}"))
+            task_place = f"[{index}]"
+            results = _results(task)
             image = _find_image(tree, path, task) if results else None
             if not results:
-                found.leave_out("tasks without regions", where)
+                found.leave_out("tasks without regions", task_place)
             elif image is None:
-                address = _address(task)[-60:]
-                found.leave_out("tasks whose image is not there", f"{where} {address}")
+                told = f"{task_place} {_address(task)[-60:]}"
+                found.leave_out("tasks whose image is not there", told)
             elif image in taken:
-                found.leave_out("tasks with an image of another task", where)
+                found.leave_out("tasks with an image of another task", task_place)
             else:
                 taken.add(image)
-                first, place = results[0]
-                size = check_size(first.get("original_height"), first.get("original_width"), place)
-                parts = [*_parts(results, size, found, where)]
+                parts, size = [], (0, 0)
+                for where, values in results:
+                    place = f"{task_place}{where}"
+                    with Place(tree.folder / path, place):
+                        size = size if any(size) else _size(values)
+                        kind = _kind(values)
+                        if kind in AREAS:
+                            parts.append(_part(kind, values, size, place))
+                        else:
+                            reason = f"regions of the kind {kind[:40]}, which have no area"
+                            found.leave_out(reason, task_place)
                 found.add(image, path, size, parts, split_of_folder(image))
-    return drawn_data(found, files)
-
-
-def read_png(tree: Tree, progress: Progress = SILENT) -> OwnData:
-    """Read the PNGs of all tasks, and find the images of these."""
-    masks, found, images_of = _masks(tree), Reading(tree), _images_of_tasks(tree)
-    by_task: dict[int, list[_Mask]] = defaultdict(list)
-    for mask in masks:
-        by_task[mask.task].append(mask)
-    control = _control([mask.label for mask in masks])
-    for task, some in sorted(by_task.items()):
-        if task not in images_of:
-            found.leave_out("tasks whose image is not known", f"task {task}")
-            continue
-        image, *others = sorted(images_of[task])
-        if others:
-            raise DataError(f"task {task} of {tree.folder} may be {image} or {others[0]}.")
-        first = min(mask.annotation for mask in some)
-        parts = [
-            Part(
-                check_name(mask.label.removeprefix(control), str(mask.path)),
-                WhiteIn(tree.folder / mask.path),
-                str(mask.path),
-            )
-            for mask in some
-            if mask.annotation == first
-        ]
-        size = read_frame(tree.folder / some[0].path).stored
-        found.add(image, Path(), size, parts, split_of_folder(image))
-    if not found.images:
-        raise DataError(
-            f"the PNGs of Label Studio in {tree.folder} name tasks, not images: put the json "
-            "export beside them, or call images 12.jpg for task 12."
-        )
-    return drawn_data(found, [Path()])
+    return found.result(files)
 
 
 def _tasks(tree: Tree, path: Path) -> list[Task]:
@@ -177,26 +150,29 @@ def _find_image(tree: Tree, path: Path, task: Task) -> Path | None:
     return None
 
 
-def _results(task: Task, where: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield the regions of a task, and where they are. JSON-MIN has them in the task itself."""
+def _results(task: Task) -> list[tuple[str, dict[str, Any]]]:
+    """Return the regions of a task, and where they are. JSON-MIN has them in the task itself."""
     annotations = task.get("annotations")
     if not isinstance(annotations, list):
-        for key, value in task.items():
-            for index, region in enumerate(value if isinstance(value, list) else ()):
-                if isinstance(region, dict) and _kind(region):
-                    yield region, f"{where}.{key}[{index}]"
-        return
+        return [
+            (f".{key}[{index}]", region)
+            for key, listed in task.items()
+            for index, region in enumerate(listed if isinstance(listed, list) else ())
+            if isinstance(region, dict) and _kind(region)
+        ]
     for number, annotation in enumerate(annotations):
         values = annotation if isinstance(annotation, dict) else {}
-        results = values.get("result")
-        if values.get("was_cancelled") or not isinstance(results, list):
+        listed = values.get("result")
+        if values.get("was_cancelled") or not isinstance(listed, list):
             continue
-        for index, result in enumerate(results):
+        results = []
+        for index, result in enumerate(listed):
             value = result.get("value") if isinstance(result, dict) else None
             if isinstance(value, dict) and _kind(value):
                 size = {key: result.get(key) for key in ("original_height", "original_width")}
-                yield size | value, f"{where}.annotations[{number}].result[{index}]"
-        return
+                results.append((f".annotations[{number}].result[{index}]", size | value))
+        return results
+    return []
 
 
 def _kind(values: dict[str, Any]) -> str:
@@ -204,46 +180,81 @@ def _kind(values: dict[str, Any]) -> str:
     return next((key for key in values if key.endswith("labels") and values[key]), "")
 
 
-def _parts(
-    results: Sequence[tuple[dict[str, Any], str]], size: tuple[int, int], found: Reading, short: str
-) -> Iterator[Part]:
-    for values, place in results:
-        kind = _kind(values)
-        if kind not in AREAS:
-            found.leave_out(f"regions of the kind {kind[:40]}, which have no area", short)
-            continue
-        labels = values[kind]
-        if isinstance(labels, list) and len(labels) > 1:
-            raise DataError(f"{place}: a region has one label, not {len(labels)}.")
-        name = check_name(labels[0] if isinstance(labels, list) else labels, place)
-        yield Part(name, _region(kind, values, *size, place), place.partition(", ")[2])
+def _size(values: dict[str, Any]) -> tuple[int, int]:
+    return check_size(values.get("original_height"), values.get("original_width"))
 
 
-def _region(kind: str, values: dict[str, Any], height: int, width: int, where: str) -> Region:
+def _part(kind: str, values: dict[str, Any], size: tuple[int, int], place: str) -> Part:
+    labels = values[kind]
+    if isinstance(labels, list) and len(labels) > 1:
+        raise ValueError(f"a region has one label, not {len(labels)}")
+    name = check_name(labels[0] if isinstance(labels, list) else labels)
+    return Part(name, _region(kind, values, *size), place)
+
+
+def _region(kind: str, values: dict[str, Any], height: int, width: int) -> Region:
     """Return the area of a region. All but brushes are in percent of the image."""
     if kind == "brushlabels":
         runs = values.get("rle")
         if not isinstance(runs, list) or not all(type(n) is int and 0 <= n < 256 for n in runs):
-            raise DataError(f"{where}: a brush needs rle, a list of bytes.")
+            raise ValueError("a brush needs rle, a list of bytes")
         return Brush(bytes(runs))
     if kind == "polygonlabels":
-        ring = check_points(values.get("points"), where)
-        if len(ring) < 6:
-            raise DataError(f"{where}: a polygon has three or more points.")
+        ring = check_ring(values.get("points"), least=3)
         return Polygons([[n * (height if i % 2 else width) / 100 for i, n in enumerate(ring)]])
     box = kind == "rectanglelabels"
     keys = ("x", "y", "width", "height") if box else ("x", "y", "radiusX", "radiusY")
-    x, y, across, down = check_ring([values.get(key) for key in keys], where)
-    degrees = check_ring([values.get("rotation", 0), 0], where)[0]
+    x, y, across, down = check_ring([values.get(key) for key in keys])
+    degrees = check_ring([values.get("rotation", 0), 0])[0]
     x, across = x * width / 100, across * width / 100
     y, down = y * height / 100, down * height / 100
     region = rectangle(x, y, x + across, y + down) if box else ellipse(x, y, across, down)
-    return turned(region, degrees, x, y) if degrees else region
+    return turned(region, degrees, x, y)
 
 
-def _masks(tree: Tree) -> list[_Mask]:
-    matches = [(path, PNG.fullmatch(path.name)) for path in tree.with_suffix(".png")]
-    return [_Mask(path, int(m[1]), int(m[2]), m[3]) for path, m in matches if m is not None]
+def _masks(tree: Tree) -> list[tuple[Path, re.Match[str]]]:
+    """List the PNGs of the export, with what their names tell: task, annotation, label."""
+    matches = ((path, PNG.fullmatch(path.name)) for path in tree.with_suffix(".png"))
+    return [(path, match) for path, match in matches if match is not None]
+
+
+def recognise_png(tree: Tree) -> str | None:
+    """Look for the file names of the PNG export."""
+    found = _masks(tree)
+    return f"{len(found):,} files such as {found[0][0].name}" if found else None
+
+
+def read_png(tree: Tree, progress: Progress = SILENT) -> OwnData:
+    """Read the PNGs of all tasks, and find the images of these."""
+    found, images_of = Reading(tree), _images_of_tasks(tree)
+    by_task: dict[int, list[tuple[Path, re.Match[str]]]] = defaultdict(list)
+    for path, match in _masks(tree):
+        by_task[int(match[1])].append((path, match))
+    # Newer versions put the name of the control, such as "tag-", before each label.
+    controls = {match[3].partition("-")[0] + "-" for some in by_task.values() for _, match in some}
+    control = controls.pop() if len(controls) == 1 else ""
+    for task, some in sorted(by_task.items()):
+        if task not in images_of:
+            found.leave_out("tasks whose image is not known", f"task {task}")
+            continue
+        image, *others = sorted(images_of[task])
+        if others:
+            raise DataError(f"task {task} of {tree.folder} may be {image} or {others[0]}.")
+        first = min(int(match[2]) for _, match in some)
+        parts = []
+        for path, match in some:
+            if int(match[2]) == first:
+                with Place(tree.folder / path):
+                    name = check_name(match[3].removeprefix(control))
+                parts.append(Part(name, WhiteIn(tree.folder / path), str(path)))
+        size = read_frame(tree.folder / some[0][0]).stored
+        found.add(image, Path(), size, parts, split_of_folder(image))
+    if not found.images:
+        raise DataError(
+            f"the PNGs of Label Studio in {tree.folder} name tasks, not images: put the json "
+            "export beside them, or call images 12.jpg for task 12."
+        )
+    return found.result([Path()])
 
 
 def _images_of_tasks(tree: Tree) -> dict[int, set[Path]]:
@@ -262,13 +273,6 @@ def _images_of_tasks(tree: Tree) -> dict[int, set[Path]]:
     return named | told
 
 
-def _control(labels: list[str]) -> str:
-    """Return the name of the control, "tag-", which newer versions put before each label."""
-    controls = {label.partition("-")[0] for label in labels}
-    named = f"{controls.pop()}-" if len(controls) == 1 else ""
-    return named if all(label.startswith(named) for label in labels) else ""
-
-
 def encode(
     images: Iterable[PredictedImage], classes: Sequence[WrittenClass], folder: Path
 ) -> Iterator[TextFile]:
@@ -277,37 +281,33 @@ def encode(
         f"    <Label value={quoteattr(one.name)} background={quoteattr(one.colour)}/>\n"
         for one in classes
     )
-    yield TextFile(
+    yield (
         "labeling-interface.xml",
         '<View>\n  <Image name="image" value="$image" zoom="true"/>\n'
         f'  <BrushLabels name="label" toName="image">\n{labels}  </BrushLabels>\n</View>\n',
     )
-    tasks = [
-        {
-            "data": {"image": SERVED + quote(image.name)},
-            "predictions": [{"model_version": "reconet", "result": _strokes(image, classes)}],
-        }
-        for image in images
-    ]
-    yield TextFile("tasks.json", json.dumps(tasks))
+    tasks = []
+    for image in images:
+        label_hw = image.labels()
+        height, width = label_hw.shape
+        strokes = [
+            {
+                "id": f"class-{one.label}",
+                "type": "brushlabels",
+                "from_name": "label",
+                "to_name": "image",
+                "original_width": width,
+                "original_height": height,
+                "image_rotation": 0,
+                "value": {"format": "rle", "rle": list(pack(inside_hw)), "brushlabels": [one.name]},
+            }
+            for one, inside_hw in regions_of(label_hw, classes)
+        ]
+        predictions = [{"model_version": "reconet", "result": strokes}]
+        data = {"image": SERVED + quote(image.name)}
+        tasks.append({"data": data, "predictions": predictions})
+    yield "tasks.json", json.dumps(tasks)
 
 
-def _strokes(image: PredictedImage, classes: Sequence[WrittenClass]) -> list[dict[str, Any]]:
-    label_hw = image.labels()
-    return [
-        {
-            "id": f"class-{one.label}",
-            "type": "brushlabels",
-            "from_name": "label",
-            "to_name": "image",
-            "original_width": label_hw.shape[1],
-            "original_height": label_hw.shape[0],
-            "image_rotation": 0,
-            "value": {"format": "rle", "rle": list(pack(inside_hw)), "brushlabels": [one.name]},
-        }
-        for one, inside_hw in regions_of(label_hw, classes)
-    ]
-
-
-LABEL_STUDIO = Format("Label Studio (json)", recognise, read, encode=encode)
+LABEL_STUDIO = Format("Label Studio (json)", recognise, read, encode)
 LABEL_STUDIO_PNG = Format("Label Studio (PNG export)", recognise_png, read_png)

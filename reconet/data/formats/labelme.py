@@ -6,44 +6,60 @@ background. The image itself must be there: a copy of it inside the json is not 
 are written as a polygon for each connected area.
 """
 
+import base64
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from math import dist
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from reconet.data.formats.draw import (
     Part,
+    Patch,
+    Place,
     Polygons,
     Region,
-    Stamp,
+    cut,
     ellipse,
-    outlines,
     rectangle,
 )
-from reconet.data.formats.labelled import (
+from reconet.data.formats.reading import (
     Format,
     OwnData,
     PredictedImage,
     Reading,
     TextFile,
     WrittenClass,
-    check_dict,
     check_name,
-    check_points,
+    check_ring,
     check_size,
-    regions_of,
+    rings_of,
 )
-from reconet.data.formats.regions import drawn_data
 from reconet.data.formats.tree import Tree, split_of_folder
-from reconet.data.images.read import read_frame
-from reconet.errors import DataError
+from reconet.data.images.read import decode_upright, read_frame
 from reconet.system.progress import SILENT, Progress
 
 TRIED = 8  # json files that are looked into, to recognise the format
 NO_AREA = ("point", "points", "line", "linestrip")
 VERSION = "5.5.0"  # of labelme, whose files look like this
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp(Region):
+    """A small PNG as base64 text, at a place of the image. What is not black is inside."""
+
+    png: str
+    top: int
+    left: int
+
+    def patch(self, height: int, width: int) -> Patch:
+        """Return the pixels of the PNG that lie in the image."""
+        image_hwc = decode_upright(base64.b64decode(self.png, validate=True), "its mask")
+        return cut(Patch(self.top, self.left, np.asarray(image_hwc.any(2))), height, width)
 
 
 def recognise(tree: Tree) -> str | None:
@@ -61,7 +77,7 @@ def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
         progress.advance()
         content = tree.read_json(path)
         if not _is_labelme(content):
-            found.leave_out("json files of another format", str(path))
+            found.leave_out("json files of another format", path)
             continue
         image = _find(tree, path, content["imagePath"])
         if image is None:
@@ -70,13 +86,21 @@ def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
         size = content.get("imageHeight"), content.get("imageWidth")
         if size == (None, None):
             size = read_frame(tree.folder / image).upright
-        height_width = check_size(*size, str(tree.folder / path))
-        parts = list(_parts(tree, path, content["shapes"], found))
-        found.add(image, path, height_width, parts, split_of_folder(image))
-    unlabelled = len(tree.image_set - {one.image for one in found.images})
+        parts = []
+        for index, shape in enumerate(content["shapes"]):
+            where = f"shapes[{index}]"
+            with Place(tree.folder / path, where):
+                name, region = check_name(shape["label"]), _region(shape)
+            if region is None:
+                found.leave_out("shapes without an area", f"{path}, {where}")
+            else:
+                parts.append(Part(name, region, where))
+        with Place(tree.folder / path):
+            found.add(image, path, check_size(*size), parts, split_of_folder(image))
+    unlabelled = len(tree.image_set - found.images.keys())
     if unlabelled:
         found.leave_out("images without a json file", f"{unlabelled:,} images")
-    return drawn_data(found, [Path()])
+    return found.result([Path()])
 
 
 def _is_labelme(content: object) -> bool:
@@ -95,40 +119,24 @@ def _find(tree: Tree, path: Path, name: str) -> Path | None:
     return tree.find_image(str(place), path.parent)
 
 
-def _parts(tree: Tree, path: Path, shapes: list[Any], found: Reading) -> Iterator[Part]:
-    for index, shape in enumerate(shapes):
-        where = f"shapes[{index}]"
-        full = f"{tree.folder / path}, {where}"
-        values = check_dict(shape, full)
-        name, region = check_name(values.get("label"), full), _region(values, full)
-        if region is None:
-            found.leave_out("shapes without an area", f"{path}, {where}")
-        else:
-            yield Part(name, region, where)
-
-
-def _region(values: dict[str, Any], where: str) -> Region | None:
-    kind = values.get("shape_type") or "polygon"
+def _region(shape: dict[str, Any]) -> Region | None:
+    kind = shape.get("shape_type") or "polygon"
     if kind in NO_AREA:
         return None
-    ring = check_points(values.get("points"), where)
+    ring = check_ring(shape["points"])
     if kind == "polygon":
         return Polygons([ring]) if len(ring) >= 6 else None
     if kind not in ("rectangle", "circle", "mask"):
-        raise DataError(f"{where}: a shape of the type {str(kind)[:40]!r} cannot be drawn.")
+        raise ValueError(f"a shape of the type {str(kind)[:40]!r} cannot be drawn")
     if len(ring) != 4:
-        raise DataError(f"{where}: a {kind} has two points.")
+        raise ValueError(f"a {kind} has two points")
     x0, y0, x1, y1 = ring
-    left, top = min(x0, x1), min(y0, y1)
     if kind == "mask":
-        png = values.get("mask")
-        if not isinstance(png, str):
-            raise DataError(f"{where}: there is no mask.")
-        return Stamp(png, round(top), round(left))
+        return Stamp(str(shape["mask"]), round(min(y0, y1)), round(min(x0, x1)))
     if kind == "circle":
         radius = dist((x0, y0), (x1, y1))
         return ellipse(x0, y0, radius, radius)
-    return rectangle(left, top, max(x0, x1), max(y0, y1))
+    return rectangle(x0, y0, x1, y1)
 
 
 def encode(
@@ -146,8 +154,7 @@ def encode(
                 "shape_type": "polygon",
                 "flags": {},
             }
-            for one, inside_hw in regions_of(label_hw, classes)
-            for ring_n2 in outlines(inside_hw)
+            for one, ring_n2 in rings_of(label_hw, classes)
         ]
         content = {
             "version": VERSION,
@@ -158,7 +165,7 @@ def encode(
             "imageHeight": label_hw.shape[0],
             "imageWidth": label_hw.shape[1],
         }
-        yield TextFile(name, json.dumps(content, indent=1))
+        yield name, json.dumps(content, indent=1)
 
 
-LABELME = Format("labelme (a json for each image)", recognise, read, encode=encode)
+LABELME = Format("labelme (a json for each image)", recognise, read, encode)

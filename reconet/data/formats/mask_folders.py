@@ -16,20 +16,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reconet.data.formats.labelled import LabelledImage
-from reconet.data.formats.tree import (
-    IMAGE_FOLDERS,
-    MASK_FOLDERS,
-    SPLITS,
-    Tree,
-    split_of_folder,
-)
-from reconet.data.layout import IMAGES, has_suffix
+from reconet.data.formats.reading import LabelledImage
+from reconet.data.formats.tree import IMAGE_FOLDERS, MASK_FOLDERS, Tree, split_of_folder
+from reconet.data.layout import IMAGES, MASKS, has_suffix, split_called
 
 MASKS_ADD = re.compile(r"(.+?)[_-]?(annot|annotations|labels?|masks?|gt)", re.I)
+IMAGES_ADD = re.compile(r"[_-]?(images?|imgs?)$", re.I)
 MASK_ENDS = ("_mask", "_masks", "-mask", "_label", "_labels", "_gt", "_seg")
-MASKS = (".png", ".bmp", ".tif", ".tiff", ".gif", ".webp", ".jpg", ".jpeg")
+JPEG = (".jpg", ".jpeg")
 FEWEST = 0.1  # of the images of a folder that must have a mask in another
+Parts = tuple[str, ...]
 
 
 class Layout(NamedTuple):
@@ -52,8 +48,7 @@ def find_layout(tree: Tree) -> Layout | None:
             found += [LabelledImage(i, tree.folder / m, split_of_folder(i)) for i, m in some]
     if not found:
         return None
-    first = kept[0]
-    told = f"{first[0]}/ and {first[1]}/" if first[0] != first[1] else f"{first[0]}/"
+    told = " and ".join(f"{folder}/" for folder in dict.fromkeys(kept[0][:2]))
     more = f", and {len(kept) - 1} more" if len(kept) > 1 else ""
     return Layout(found, _options(kept), told + more)
 
@@ -65,23 +60,36 @@ def _pairs_of_folders(tree: Tree) -> dict[Path, Path]:
         for folder, files in tree.folders.items()
         if any(has_suffix(file, IMAGES) for file in files)
     ]
-    masks: dict[tuple[str, ...], list[Path]] = defaultdict(list)
+    masks: dict[Parts, list[Path]] = defaultdict(list)  # by what belongs together
     for folder in with_images:
-        for key in _mask_keys(folder):
+        added = MASKS_ADD.fullmatch(folder.name)
+        same = [(*folder.parts[:-1], added[1])] if added else []
+        for key in _starred(folder.parts, MASK_FOLDERS) + same:
             masks[key].append(folder)
     pairs: dict[Path, Path] = {}
     for folder in with_images:
-        if any(part.lower() in MASK_FOLDERS for part in folder.parts):
+        parts = folder.parts
+        if _starred(parts, MASK_FOLDERS):
             continue
-        for key in _image_keys(folder):
-            others = [other for other in masks.get(key, []) if other != folder]
-            if others:
-                pairs.setdefault(folder, min(others, key=_preference))
-        if folder not in pairs and any(
-            file.stem.endswith(MASK_ENDS) for file in tree.folders[folder]
-        ):
+        keys = _starred(parts, IMAGE_FOLDERS)
+        if parts:
+            keys += [parts, (*parts[:-1], IMAGES_ADD.sub("", parts[-1]))]
+        others = [[one for one in masks[key] if one != folder] for key in [*keys, ("*", *parts)]]
+        best = next(filter(None, others), None)
+        if best:
+            pairs[folder] = min(best, key=_preference)
+        elif any(file.stem.endswith(MASK_ENDS) for file in tree.folders[folder]):
             pairs[folder] = folder
     return pairs
+
+
+def _starred(parts: Parts, words: Sequence[str]) -> list[Parts]:
+    """Return a path with a star for each part that is one of these words."""
+    return [
+        (*parts[:index], "*", *parts[index + 1 :])
+        for index, part in enumerate(parts)
+        if part.lower() in words
+    ]
 
 
 def _preference(folder: Path) -> int:
@@ -89,38 +97,13 @@ def _preference(folder: Path) -> int:
     return min(places, default=len(MASK_FOLDERS))
 
 
-def _mask_keys(folder: Path) -> list[tuple[str, ...]]:
-    """Return what the paths of folders have in common that belong together."""
-    keys = []
-    parts = folder.parts
-    for index, part in enumerate(parts):
-        if part.lower() in MASK_FOLDERS:
-            keys.append((*parts[:index], "*", *parts[index + 1 :]))
-    match = MASKS_ADD.fullmatch(parts[-1]) if parts else None
-    if match is not None:
-        keys.append((*parts[:-1], match[1]))
-    return keys
-
-
-def _image_keys(folder: Path) -> list[tuple[str, ...]]:
-    parts = folder.parts
-    keys = [
-        (*parts[:index], "*", *parts[index + 1 :])
-        for index, part in enumerate(parts)
-        if part.lower() in IMAGE_FOLDERS
-    ]
-    if parts:
-        keys += [parts, (*parts[:-1], re.sub(r"[_-]?(images?|imgs?)$", "", parts[-1], flags=re.I))]
-    return [*keys, ("*", *parts)]
-
-
 def _match(
     images: Sequence[Path], masks: Sequence[Path], *, same: bool
 ) -> tuple[str, list[tuple[Path, Path]]]:
     """Match files by name, with the ending of masks that fits most images, if it fits enough."""
     mask_of: dict[str, Path] = {}
-    for path in sorted(masks, key=lambda path: path.suffix.lower() in (".jpg", ".jpeg")):
-        if has_suffix(path, MASKS):
+    for path in sorted(masks, key=lambda path: has_suffix(path, JPEG)):
+        if has_suffix(path, (*MASKS, *JPEG)):
             mask_of.setdefault(path.stem, path)
     pictures = [
         path
@@ -147,17 +130,15 @@ def _match(
 
 def _options(kept: Sequence[tuple[Path, Path, str]]) -> dict[str, Any] | None:
     """Say where the files are by options of `folder`, if they are in two folders of the root."""
-    firsts = {(i.parts[0], m.parts[0]) for i, m, _ in kept if i.parts and m.parts}
-    suffixes = {suffix for *_, suffix in kept}
-    rest_is_same = all(i.parts[1:] == m.parts[1:] for i, m, _ in kept)
-    if len(firsts) != 1 or len(suffixes) != 1 or not rest_is_same:
+    places = {(i.parts[:1], m.parts[:1], suffix) for i, m, suffix in kept}
+    (image, mask, suffix), *others = places
+    if others or not image or not mask or image == mask:
         return None
-    (images, masks), suffix = firsts.pop(), suffixes.pop()
-    if images == masks or not all(i.parts for i, *_ in kept):
+    if any(i.parts[1:] != m.parts[1:] for i, m, _ in kept):
         return None
-    options: dict[str, Any] = {"images": images, "masks": masks, "mask_suffix": suffix}
+    options: dict[str, Any] = {"images": image[0], "masks": mask[0], "mask_suffix": suffix}
     subfolders = {i.parts[1] for i, *_ in kept if len(i.parts) > 1}
-    splits = {SPLITS[name.lower()]: name for name in subfolders if name.lower() in SPLITS}
+    splits = {split_called(name): name for name in subfolders if split_called(name)}
     if splits and not {"train", "val"} <= set(splits):
         return None  # a list of pairs can split them
     if splits and len(splits) == len(subfolders) and any(a != b for a, b in splits.items()):

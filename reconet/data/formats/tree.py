@@ -4,13 +4,13 @@ import json
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from reconet.data.layout import IMAGES, has_suffix
+from reconet.data.layout import IMAGES, has_suffix, split_called
 from reconet.errors import DataError
 from reconet.system.reading import TEXT_BYTES, is_folder_entry, read_file
 
@@ -24,11 +24,7 @@ MASK_FOLDERS = (
     "segmentationclasspng", "segmentation", "segmentations", "groundtruth", "ground_truth", "gt",
     "targets",
 )  # fmt: skip
-SPLITS = {
-    "train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val",
-    "test": "test", "testing": "test",
-}  # fmt: skip
-SAY_NOTHING = {*SPLITS, *IMAGE_FOLDERS, *MASK_FOLDERS, "json", "jsons", "pictures", "dataset"}
+SAY_NOTHING = {*IMAGE_FOLDERS, *MASK_FOLDERS, "json", "jsons", "pictures", "dataset"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,22 +71,21 @@ class Tree:
         """
         parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".", "..")]
         found = self._by_last_name.get(parts[-1], []) if parts else []
-        if not found:
-            return None
-        split = _split_of(parts) or split
-        fits = {
-            path: _common_end(path.parts, parts)
-            for path in found
-            if not _is_of_another(split, _split_of(path.parts))
-            and not _is_elsewhere(path, parts, near)
-        }
-        if not fits:
+        split = split_of_folder(Path(*parts)) or split
+        ends: dict[int, list[Path]] = defaultdict(list)  # by the number of names that fit
+        for path in found:
+            fits = _common_end(path.parts, parts)
+            start = len(near.parts) if path.is_relative_to(near) else 0
+            elsewhere = _telling(path.parts[start:-fits]) and _telling(parts[:-fits])
+            if not elsewhere and split in ("", split_of_folder(path) or split):
+                ends[fits].append(path)
+        if found and not ends:
             of_split = f" of {split}" if split else ""
             raise DataError(
                 f"the labels of {self.folder / near} name {name[-LONGEST:]!r}{of_split}, and there "
                 f"is only {found[0]}: another image? If not, call its folder images."
             )
-        best = [path for path in fits if fits[path] == max(fits.values())]
+        best = ends[max(ends)] if ends else []
         if len(best) > 1:
             best = [path for path in best if path.is_relative_to(near)] or best
         if len(best) > 1:
@@ -98,17 +93,32 @@ class Tree:
                 f"{name!r} may be {self.folder / best[0]} or {self.folder / best[1]}: "
                 "give images different names, or put the annotations beside them."
             )
-        return best[0]
+        return best[0] if best else None
+
+    def read(self, path: Path) -> bytes:
+        """Read an annotation file of the folder."""
+        try:
+            return read_file(self.folder / path, limit=TEXT_BYTES)
+        except OSError as error:
+            reason = error.strerror or error
+            raise DataError(f"cannot read {self.folder / path}: {reason}.") from error
 
     def read_json(self, path: Path) -> Any:
         """Read a json file of the folder. Large ones are kept: several formats look at them."""
-        kept = self._kept.get(path)
-        if kept is None:
-            data = read_bytes(self.folder / path)
-            kept = parse_json(data, self.folder / path)
-            if len(data) >= LARGE:
-                self._kept[path] = kept
-        return kept
+        if path in self._kept:
+            return self._kept[path]
+        data, place = self.read(path), self.folder / path
+        try:
+            content = json.loads(data.decode("utf-8-sig"))
+        except json.JSONDecodeError as error:
+            raise DataError(f"{place}, line {error.lineno}: {error.msg}.") from error
+        except RecursionError as error:
+            raise DataError(f"{place} nests too deeply.") from error
+        except ValueError as error:  # no UTF-8, or a number of thousands of digits
+            raise DataError(f"cannot read {place}: {str(error)[:100]}.") from error
+        if len(data) >= LARGE:
+            self._kept[path] = content
+        return content
 
     def try_json(self, path: Path) -> Any:
         """Read a json file, or return None: the format that it has will tell what is wrong."""
@@ -130,19 +140,15 @@ def read_tree(folder: Path) -> Tree:
         place = todo.pop()
         try:
             status = os.stat(folder / place)
-            entries = sorted(os.scandir(folder / place), key=lambda entry: entry.name)
+            entries = list(os.scandir(folder / place))
         except OSError as error:
             raise DataError(f"cannot read {folder / place}: {error.strerror}.") from error
         if (status.st_dev, status.st_ino) in seen or len(place.parts) > DEEPEST:
             continue
         seen.add((status.st_dev, status.st_ino))
-        for entry in entries:
-            if entry.name.startswith((".", "__MACOSX")):
-                continue
-            if is_folder_entry(entry):
-                todo.append(place / entry.name)
-            else:
-                files.append(place / entry.name)
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if not entry.name.startswith((".", "__MACOSX")):
+                (todo if is_folder_entry(entry) else files).append(place / entry.name)
         if len(files) > MOST_FILES:
             raise DataError(f"{folder} holds more than {MOST_FILES:,} files.")
     return Tree(folder, tuple(sorted(files)))
@@ -150,69 +156,26 @@ def read_tree(folder: Path) -> Tree:
 
 def split_of_folder(path: Path) -> str:
     """Return the split that a folder of a path is called: images/val/a.jpg is val."""
-    found = (SPLITS.get(part.lower(), "") for part in reversed(path.parent.parts))
-    return next(filter(None, found), "")
+    return next(filter(None, map(split_called, reversed(path.parts[:-1]))), "")
 
 
 def split_of_file(path: Path) -> str:
     """Return the split of a file of annotations: instances_val2017.json, or val/a.json."""
-    words = re.split(r"[^a-z]+", path.stem.lower())
-    found = {SPLITS[word] for word in words if word in SPLITS}
+    found = {*map(split_called, re.split(r"[^a-z]+", path.stem.lower()))} - {""}
     return found.pop() if len(found) == 1 else split_of_folder(path)
 
 
-def read_bytes(path: Path) -> bytes:
-    """Read an annotation file."""
-    try:
-        return read_file(path, limit=TEXT_BYTES)
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}.") from error
-
-
-def parse_json(data: bytes, path: Path) -> Any:
-    """Parse the content of a json file."""
-    try:
-        return json.loads(data.decode("utf-8-sig"))
-    except json.JSONDecodeError as error:
-        raise DataError(f"{path}, line {error.lineno}: {error.msg}.") from error
-    except RecursionError as error:
-        raise DataError(f"{path} nests too deeply.") from error
-    except ValueError as error:  # no UTF-8, or a number of thousands of digits
-        raise DataError(f"cannot read {path}: {str(error)[:100]}.") from error
-
-
-def such_as(names: Iterable[str], most: int = 3) -> str:
+def such_as(names: Sequence[str], most: int = 3) -> str:
     """Name the first few of many."""
-    some = list(names)
-    return ", ".join(some[:most]) + (", ..." if len(some) > most else "")
-
-
-def _split_of(parts: Sequence[str]) -> str:
-    """Return the split that the folders of a file say: train2017/a.jpg is of train."""
-    splits = (SPLITS.get(part.lower().rstrip("0123456789_-"), "") for part in reversed(parts[:-1]))
-    return next(filter(None, splits), "")
-
-
-def _is_of_another(split: str, other: str) -> bool:
-    return "" not in (split, other) and split != other
-
-
-def _is_elsewhere(path: Path, parts: Sequence[str], near: Path) -> bool:
-    """Return whether the folders of a file and those of a name contradict each other."""
-    end = _common_end(path.parts, parts)
-    start = len(near.parts) if path.is_relative_to(near) else 0
-    return _telling(path.parts[start:-end]) and _telling(parts[:-end])
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
 def _telling(folders: Sequence[str]) -> bool:
     """Return whether some folder is not called images, train or the like."""
-    return any(part.lower().rstrip("0123456789_-") not in SAY_NOTHING for part in folders)
+    plain = (folder.lower().rstrip("0123456789_-") for folder in folders)
+    return any(folder not in SAY_NOTHING and not split_called(folder) for folder in plain)
 
 
 def _common_end(one: Sequence[str], other: Sequence[str]) -> int:
-    count = 0
-    for a, b in zip(reversed(one), reversed(other), strict=False):
-        if a != b:
-            break
-        count += 1
-    return count
+    same = (a == b for a, b in zip(reversed(one), reversed(other), strict=False))
+    return next((count for count, equal in enumerate(same) if not equal), min(len(one), len(other)))

@@ -7,19 +7,15 @@ that is not as it was written belongs to the user, and is kept. Each file is wri
 import json
 import os
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from reconet.data.formats.labelled import (
-    BACKGROUND_NAMES,
-    Encode,
-    PredictedImage,
-    TextFile,
-    WrittenClass,
-)
+from reconet.data.formats.reading import BACKGROUND_NAMES, Encode, PredictedImage, WrittenClass
 from reconet.errors import DataError, OutputError
 from reconet.system.files import append_text, write_text
 from reconet.system.progress import SILENT, Progress
@@ -60,16 +56,29 @@ def write_files(
     notes: list[str] = []
     ours, written, seen = _read_record(folder), 0, set[str]()
     progress.start(len(images), f"write {format_name}")
-    for file in encode(_told(images, notes, progress), classes_to_write(classes, palette), folder):
-        if file.name.casefold() in seen:  # some disks do not tell a.txt from A.txt
-            notes.append(f"left out: another image has {folder / file.name} too; rename one.")
-            continue
-        seen.add(file.name.casefold())
-        written += _write(folder, file, ours, notes)
+    for name, text in encode(
+        _told(images, notes, progress), _classes_to_write(classes, palette), folder
+    ):
+        path, digest = folder / name, _hash(text.encode())
+        there = _hash(_read(path)) if os.path.lexists(path) else ""
+        if name.casefold() in seen:  # some disks do not tell a.txt from A.txt
+            notes.append(f"left out: another image has {path} too; rename one.")
+        elif not path.parent.resolve().is_relative_to(folder.resolve()):
+            raise OutputError(f"cannot write {path}: a link leads out of {folder}.")
+        elif there and there != digest and there not in ours[name]:
+            notes.append(f"kept as it is: {path} was changed since, or is not of reconet.")
+        else:
+            written += 1
+            if there != digest:
+                folder.mkdir(parents=True, exist_ok=True)
+                line = json.dumps({"name": name, "hash": digest})
+                append_text(folder / RECORD, line + "\n")  # first: a kill may come between
+                write_text(path, text)
+        seen.add(name.casefold())
     return WrittenLabels(format=format_name, folder=folder, files=written, notes=tuple(notes))
 
 
-def classes_to_write(classes: Sequence[str], palette: Sequence[Colour]) -> list[WrittenClass]:
+def _classes_to_write(classes: Sequence[str], palette: Sequence[Colour]) -> list[WrittenClass]:
     """List all classes but the background: class 0, if it is called so.
 
     In these formats pixels in no region are background. A region of it would cover the image.
@@ -94,36 +103,15 @@ def _told(
         progress.advance()
 
 
-def _write(folder: Path, file: TextFile, ours: dict[str, set[str]], notes: list[str]) -> bool:
-    """Write a file, unless one is there that is not as reconet wrote it."""
-    path, digest = folder / file.name, _hash(file.text.encode())
-    if not path.parent.resolve().is_relative_to(folder.resolve()):
-        raise OutputError(f"cannot write {path}: a link leads out of {folder}.")
-    if os.path.lexists(path):
-        there = _hash(_read(path))
-        if there == digest:
-            return True
-        if there not in ours.get(file.name, ()):
-            notes.append(f"kept as it is: {path} was changed since, or is not of reconet.")
-            return False
-    folder.mkdir(parents=True, exist_ok=True)
-    line = json.dumps({"name": file.name, "hash": digest})
-    append_text(folder / RECORD, line + "\n")  # first: a kill may come between
-    write_text(path, file.text)
-    return True
-
-
 def _read_record(folder: Path) -> dict[str, set[str]]:
     """Return the hashes of what was ever written to each file."""
-    found: dict[str, set[str]] = {}
-    if not (folder / RECORD).exists():
-        return found
-    for line in _read(folder / RECORD).splitlines():
-        try:
-            values = json.loads(line)
-            found.setdefault(values["name"], set()).add(values["hash"])
-        except (ValueError, TypeError, KeyError):  # the last line of a process that was killed
-            continue
+    found: dict[str, set[str]] = defaultdict(set)
+    if (folder / RECORD).exists():
+        for line in _read(folder / RECORD).splitlines():
+            # The last line may be cut off, by a kill.
+            with suppress(ValueError, TypeError, KeyError):
+                values = json.loads(line)
+                found[values["name"]].add(values["hash"])
     return found
 
 

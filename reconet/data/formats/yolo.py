@@ -13,8 +13,8 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from reconet.data.dataset_file import read_values
-from reconet.data.formats.draw import Part, Polygons, outlines
-from reconet.data.formats.labelled import (
+from reconet.data.formats.draw import Part, Place, Polygons
+from reconet.data.formats.reading import (
     Format,
     OwnData,
     PredictedImage,
@@ -22,11 +22,11 @@ from reconet.data.formats.labelled import (
     TextFile,
     WrittenClass,
     check_name,
-    regions_of,
+    rings_of,
 )
-from reconet.data.formats.regions import drawn_data
-from reconet.data.formats.tree import SPLITS, Tree, read_bytes, split_of_folder
+from reconet.data.formats.tree import Tree, split_of_folder
 from reconet.data.images.read import read_frame
+from reconet.data.layout import SPLIT_NAMES
 from reconet.errors import DataError, ReconetError
 from reconet.system.progress import SILENT, Progress
 
@@ -50,8 +50,12 @@ def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
     for other, its in others:
         if _names(its["names"], tree.folder / other) != names:
             raise DataError(f"{tree.folder / path} and {other} name different classes: keep one.")
-    splits = _splits(tree, path, values)
-    images = [image for image in tree.images if not splits or _split(image, splits)]
+    split_of = _splits(tree, path, values)
+    splits = {
+        image: next((split_of[p] for p in (image, *image.parents) if p in split_of), "")
+        for image in tree.images
+    }
+    images = [image for image in tree.images if splits[image] or not split_of]
     texts, found = _label_files(tree, images), Reading(tree, smaller_on_top=True)
     found.declared += names
     progress.start(len(images), "read labels")
@@ -59,9 +63,8 @@ def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
         progress.advance()
         size, text = read_frame(tree.folder / image).upright, texts.get(image)
         parts = [] if text is None else list(_parts(tree, text, names, size, found))
-        split = _split(image, splits) or split_of_folder(image)
-        found.add(image, text or image, size, parts, split)
-    return drawn_data(found, [path])
+        found.add(image, text or image, size, parts, splits[image] or split_of_folder(image))
+    return found.result([path])
 
 
 def _named(tree: Tree) -> dict[Path, dict[str, Any]]:
@@ -78,56 +81,37 @@ def _named(tree: Tree) -> dict[Path, dict[str, Any]]:
 
 
 def _names(names: Any, path: Path) -> list[str]:
-    if isinstance(names, dict):
-        keys = sorted(names, key=lambda key: int(key) if key.isdecimal() else -1)
-        if keys != [str(number) for number in range(len(keys))]:
-            raise DataError(f"{path}: names must be numbered from 0 on.")
-        names = [names[key] for key in keys]
-    if not isinstance(names, list) or not names:
-        raise DataError(f"{path}: names must be a list of class names.")
-    return [check_name(str(name), f"{path}, names") for name in names]
+    with Place(path, "names"):
+        if isinstance(names, dict):
+            names = [names[str(number)] for number in range(len(names))]
+        if not isinstance(names, list) or not names:
+            raise ValueError("expected a list of class names")
+        return [check_name(str(name)) for name in names]
 
 
 def _splits(tree: Tree, path: Path, values: dict[str, Any]) -> dict[Path, str]:
-    """Return the folder, or the image, of each split. Folders outside of this one are skipped."""
+    """Return the split of folders and images. Folders outside of this one are skipped."""
     found: dict[Path, str] = {}
-    for key, split in SPLITS.items():
+    for key, split in SPLIT_NAMES.items():
         value = values.get(key)
         for entry in value if isinstance(value, list) else [value]:
-            if not isinstance(entry, str) or not entry.strip():
-                continue
-            place = _inside(tree, path.parent, entry)
-            if place is None:
-                continue
-            if place.suffix == ".txt":
-                found |= dict.fromkeys(_listed(tree, place, split), split)
-            else:
+            place = _inside(tree, path.parent, entry) if isinstance(entry, str) else None
+            if place is not None and place.suffix == ".txt":
+                for line in tree.read(place).decode("utf-8", "replace").split("\n"):
+                    image = tree.find_image(line.strip(), place.parent, split)
+                    if image is not None:
+                        found[image] = split
+            elif place is not None:
                 found[place] = split
     return found
 
 
 def _inside(tree: Tree, near: Path, entry: str) -> Path | None:
     """Return what a path of another machine means here: the longest end of it that exists."""
-    parts = [part for part in entry.replace("\\", "/").split("/") if part not in ("", ".", "..")]
-    for start in range(len(parts)):
-        end = Path(*parts[start:])
-        for place in (near / end, end):
-            if (tree.folder / place).exists():
-                return place
-    return None
-
-
-def _listed(tree: Tree, path: Path, split: str) -> list[Path]:
-    lines = read_bytes(tree.folder / path).decode("utf-8", "replace").split("\n")
-    found = [tree.find_image(line.strip(), path.parent, split) for line in lines if line.strip()]
-    return [image for image in found if image is not None]
-
-
-def _split(image: Path, splits: dict[Path, str]) -> str:
-    for place in (image, *image.parents):
-        if place in splits:
-            return splits[place]
-    return ""
+    parts = [p for p in entry.strip().replace("\\", "/").split("/") if p not in ("", ".", "..")]
+    ends = [Path(*parts[start:]) for start in range(len(parts))]
+    places = [place for end in ends for place in (near / end, end)]
+    return next((place for place in places if (tree.folder / place).exists()), None)
 
 
 def _label_files(tree: Tree, images: Sequence[Path]) -> dict[Path, Path]:
@@ -150,37 +134,27 @@ def _parts(
     tree: Tree, text: Path, names: list[str], size: tuple[int, int], found: Reading
 ) -> Iterator[Part]:
     path, (height, width) = tree.folder / text, size
-    try:
-        lines = read_bytes(path).decode("utf-8-sig").splitlines()
-    except ValueError as error:
-        raise DataError(f"cannot read {path}: {error}.") from error
-    for number, line in enumerate(lines, 1):
-        words, where = line.split(), f"line {number}"
-        if not words:
-            continue
-        name, values = _parse(words, names, f"{path}, {where}")
+    with Place(path):
+        lines = tree.read(text).decode("utf-8-sig").splitlines()
+    for index, line in enumerate(lines, 1):
+        where = f"line {index}"
+        with Place(path, where):
+            if not line.strip():
+                continue
+            number, *values = map(float, line.split())
+            if not number.is_integer():  # nor inf, nor nan
+                raise ValueError(f"the class {line.split()[0][:20]!r} is no whole number")
+            if not 0 <= number < len(names):
+                raise ValueError(f"there is no class {number:.0f}; names has {len(names)}")
+            if not all(-1 <= value <= 2 for value in values):  # also false for what is no number
+                raise ValueError("coordinates are fractions from 0 to 1")
+            if len(values) != BOX and (len(values) < 6 or len(values) % 2):
+                raise ValueError(f"{len(values)} numbers are no polygon")
         if len(values) == BOX:
             found.leave_out("boxes, where polygons are expected", f"{text}, {where}")
             continue
-        if len(values) < 6 or len(values) % 2:
-            raise DataError(f"{path}, {where}: {len(values)} numbers are no polygon.")
         ring = [value * (height if i % 2 else width) for i, value in enumerate(values)]
-        yield Part(name, Polygons([ring]), where)
-
-
-def _parse(words: list[str], names: list[str], where: str) -> tuple[str, list[float]]:
-    try:
-        number, *values = map(float, words)
-    except ValueError as error:
-        raise DataError(f"{where}: expected a class and numbers.") from error
-    if not number.is_integer():  # nor inf, nor nan
-        raise DataError(f"{where}: the class {words[0][:20]!r} is no whole number.")
-    label = int(number)
-    if not 0 <= label < len(names):
-        raise DataError(f"{where}: there is no class {label}; names has {len(names)}.")
-    if not all(-1 <= value <= 2 for value in values):  # also false for what is no number
-        raise DataError(f"{where}: coordinates are fractions from 0 to 1.")
-    return names[label], values
+        yield Part(names[int(number)], Polygons([ring]), where)
 
 
 def encode(
@@ -188,15 +162,14 @@ def encode(
 ) -> Iterator[TextFile]:
     """Write the names, and a file for each image. The images belong into images/."""
     names = [f"  {one.number}: {json.dumps(one.name)}\n" for one in classes]
-    yield TextFile("data.yaml", "".join(["train: images\nval: images\nnames:\n", *names]))
+    yield "data.yaml", "".join(["train: images\nval: images\nnames:\n", *names])
     for image in images:
         label_hw, lines = image.labels(), []
-        for one, inside_hw in regions_of(label_hw, classes):
-            for ring_n2 in outlines(inside_hw):
-                values = (ring_n2 / label_hw.shape[::-1]).ravel().tolist()
-                lines.append(" ".join([str(one.number), *(f"{v:.{DIGITS}f}" for v in values)]))
-        text = "".join(f"{line}\n" for line in lines)
-        yield TextFile(PurePath("labels", image.name).with_suffix(".txt").as_posix(), text)
+        for one, ring_n2 in rings_of(label_hw, classes):
+            values = (ring_n2 / label_hw.shape[::-1]).ravel().tolist()
+            lines.append(" ".join([str(one.number), *(f"{v:.{DIGITS}f}" for v in values)]) + "\n")
+        text = PurePath("labels", image.name).with_suffix(".txt").as_posix()
+        yield text, "".join(lines)
 
 
-YOLO = Format("YOLO segmentation (data.yaml and text files)", recognise, read, encode=encode)
+YOLO = Format("YOLO segmentation (data.yaml and text files)", recognise, read, encode)

@@ -21,10 +21,10 @@ to the root, separated by a tab (or by a space, where names have none). If its n
 
 What do the numbers in the masks mean? By default number i is class i, and 255 is void. With
 `label_map` only the numbers in it are legal. With `colours` masks are read as RGB colours.
-Without `classes`, a file labelmap.txt or classes.txt in the root names them (folder_classes.py).
+Without `classes`, a file labelmap.txt or classes.txt in the root names them (folder_masks.py).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -32,22 +32,36 @@ from unicodedata import normalize
 
 from reconet.data.dataset import DatasetInfo, FileDataset, Pair
 from reconet.data.entry import DatasetEntry
-from reconet.data.layout import IMAGES, contents, find_root, has_suffix, need_folder, read_lines
-from reconet.data.sets.folder_classes import CLASSES, LABEL_MAP, with_classes_of_root
-from reconet.data.sets.folder_masks import JPEG, FolderOptions, mask_reader, palette_of
+from reconet.data.layout import (
+    IMAGES,
+    MASKS,
+    contents,
+    find_root,
+    has_suffix,
+    need_folder,
+    read_lines,
+)
+from reconet.data.sets.folder_masks import (
+    CLASSES,
+    JPEG,
+    LABEL_MAP,
+    FolderOptions,
+    mask_reader,
+    palette_of,
+    with_classes_of_root,
+)
 from reconet.data.sets.folder_val import divide_pairs
 from reconet.errors import AbsentError, DataError
 from reconet.system.user_cache import LABELS, cache_root, mark_in_use
 
 SPLITS = ("train", "val", "test")
 SPLIT = "{split}"
-MASKS = (".png", ".bmp", ".tif", ".tiff", ".gif", ".webp")
 
 
 class Found(NamedTuple):
     """The files of a split, and those that have no partner."""
 
-    pairs: list[Pair]
+    pairs: Sequence[Pair]
     without_mask: tuple[str, ...] = ()
     without_image: tuple[str, ...] = ()
 
@@ -60,10 +74,12 @@ class Place(NamedTuple):
 
 
 def open_folder(root: Path, split: str, options: FolderOptions) -> FileDataset:
-    if options.pairs:
-        found = Found(_from_file(root, split, options.pairs, options))
-    else:
-        found = _from_folders(root, split, options)
+    read = _from_pairs if options.pairs else _from_folders
+    return dataset_of(split, options, read(root, split, options))
+
+
+def dataset_of(split: str, options: FolderOptions, found: Found) -> FileDataset:
+    """Return the dataset of these files."""
     info = replace(
         FOLDER.info,
         classes=options.classes,
@@ -73,11 +89,9 @@ def open_folder(root: Path, split: str, options: FolderOptions) -> FileDataset:
     return FileDataset(
         info=info,
         split=split,
-        pairs=found.pairs,
         read_label=mask_reader(options),
         upright=options.upright,
-        without_mask=found.without_mask,
-        without_image=found.without_image,
+        **found._asdict(),
     )
 
 
@@ -86,44 +100,43 @@ def _from_folders(root: Path, split: str, options: FolderOptions) -> Found:
     place = _place_of(split, home, options)
     images = need_folder(_inside(home, options.images, place))
     masks = _inside(home, options.masks, place)
+    end = options.mask_suffix
+    beside = end != "" and images.resolve() == masks.resolve()
     found = _by_name(images, IMAGES)
-    beside = options.mask_suffix != "" and images.resolve() == masks.resolve()
-    if beside:
-        found = {n: path for n, path in found.items() if not n.endswith(options.mask_suffix)}
-    names: Sequence[str] = sorted(found)
+    found = {n: path for n, path in found.items() if not (beside and n.endswith(end))}
+    names = sorted(found)
     if place.names is not None:
         names = [name_of(line) for line in read_lines(place.names)]
-        _check_all(names, found, f"images of {place.names.name} are not in {images}")
+        absent = [name for name in names if name not in found]
+        if absent:
+            raise DataError(
+                f"{len(absent)} of {len(names)} images of {place.names.name} are not in {images}, "
+                f"such as {', '.join(absent[:3])}; there are {', '.join(list(found)[:3])}."
+            )
     if split == "test":
         return Found([Pair(name, found[name], None) for name in names])
     if place.folder and masks.parent.is_dir() and not masks.is_dir():
         raise DataError(f"{images} has images, but there is no folder {masks}.")
-    mask_of = _by_name(
-        need_folder(masks, "" if masks.is_dir() else _hint(home)), MASKS, second_choice=JPEG
-    )
-    if beside:
-        mask_of = {n: path for n, path in mask_of.items() if n.endswith(options.mask_suffix)}
-    pairs = [
-        Pair(name, found[name], mask_of[name + options.mask_suffix])
-        for name in names
-        if name + options.mask_suffix in mask_of
-    ]
+    need_folder(masks, "" if masks.is_dir() else _hint(home))
+    mask_of = _by_name(masks, (*MASKS, *JPEG))
+    mask_of = {n: path for n, path in mask_of.items() if not beside or n.endswith(end)}
+    pairs = [Pair(n, found[n], mask_of[n + end]) for n in names if n + end in mask_of]
     if not names or not mask_of:
-        raise DataError(f"{images} holds no images beside masks of {options.mask_suffix!r}.")
+        raise DataError(f"{images} holds no images beside masks of {end!r}.")
     if not pairs:
         one, other = min(names), min(mask_of)
         raise DataError(
-            f"none of {len(names)} images has a mask in {masks}: for {one} expected "
-            f"{one}{options.mask_suffix}, found {other}. The option mask_suffix tells what masks "
-            f"add. {_hint(home)}"
+            f"none of {len(names)} images has a mask in {masks}: for {one} expected {one}{end}, "
+            f"found {other}. The option mask_suffix tells what masks add. {_hint(home)}"
         )
     paired = {pair.name for pair in pairs}
     alone = tuple(name for name in names if name not in paired)
+    used = {name + end for name in found}
+    orphans = tuple(name for name in mask_of if name not in used)
     if place == Place():
         pairs = divide_pairs(split, pairs, options)
         alone = alone if split == "train" else ()  # they belong to neither
-    used = {name + options.mask_suffix for name in found}
-    return Found(pairs, alone, tuple(name for name in mask_of if name not in used))
+    return Found(pairs, alone, orphans)
 
 
 def split_places(root: Path, options: FolderOptions) -> list[str]:
@@ -171,16 +184,14 @@ def _inside(home: Path, folder: str, place: Place) -> Path:
 
 def _place_of(split: str, home: Path, options: FolderOptions) -> Place:
     """Find out which folder or list tells the images of a split."""
-    images = home / options.images
     if options.splits:
         _check_has(split, list(options.splits), "data.options.splits has")
         place = options.splits[split]
         return Place(names=home / place) if place.endswith(".txt") else Place(folder=place)
-    found = _folders(home, options)
+    images, found = home / _before_split(options.images), _folders(home, options)
     folders = [name for name in SPLITS if name in found]
     if folders or SPLIT in options.images:
-        parent = home / _before_split(options.images)
-        _check_has(split, folders, f"{parent} has the folders", found)
+        _check_has(split, folders, f"{images} has the folders", found)
         return Place(folder=split)
     lists = [name for name in SPLITS if (home / f"{name}.txt").is_file()]
     if lists:
@@ -189,62 +200,6 @@ def _place_of(split: str, home: Path, options: FolderOptions) -> Place:
     if split == "test":
         raise AbsentError(f"no test images: expected {images / 'test'} or {home / 'test.txt'}.")
     return Place()
-
-
-def _from_file(root: Path, split: str, file: str, options: FolderOptions) -> list[Pair]:
-    path = root / file.replace("{split}", split)
-    drawn = path.is_relative_to(cache_root().absolute() / LABELS)
-    if drawn:
-        mark_in_use(path.parent)
-    hint = f"Run `reconet data prepare {root}` to draw its masks again." if drawn else ""
-    pairs: dict[str, Pair] = {}
-    for line in read_lines(path, hint):
-        image, *mask = line.split("\t") if "\t" in line else line.split()
-        if len(mask) != 1 and not (split == "test" and not mask):
-            raise DataError(f"{path} takes an image and a mask, with a tab between; got {line!r}.")
-        name = name_of(image)
-        if name in pairs:
-            raise DataError(f"{path} has the image {name} more than once.")
-        pairs[name] = Pair(name, root / image, root / mask[0] if mask else None)
-    if "{split}" in file:
-        return list(pairs.values())
-    if split == "test":
-        raise AbsentError(f"{path} has no test images: use a file for each split, {{split}}.tsv.")
-    return divide_pairs(split, [pairs[name] for name in sorted(pairs)], options)
-
-
-def _by_name(
-    folder: Path, suffixes: Sequence[str], second_choice: Sequence[str] = ()
-) -> dict[str, Path]:
-    """Find the files under a folder, by name. Names must differ in more than the suffix.
-
-    Files with a suffix of `second_choice` count where there is no other of their name.
-    """
-    found: dict[str, Path] = {}
-    try:
-        paths = sorted(folder.rglob("*"))
-    except RecursionError as error:
-        raise DataError(f"the folders in {folder} nest too deeply.") from error
-    for path in paths:
-        if has_suffix(path, suffixes):
-            name = name_of(path.relative_to(folder).as_posix())
-            if name in found:
-                raise DataError(f"{found[name]} and {path.name} have the same name.")
-            found[name] = path
-    for path in paths if second_choice else ():
-        if has_suffix(path, second_choice):
-            found.setdefault(name_of(path.relative_to(folder).as_posix()), path)
-    if not found:
-        kinds = ", ".join(suffixes)
-        raise DataError(f"no {kinds} files in {folder}; found {contents(folder)}.")
-    return found
-
-
-def name_of(file: str) -> str:
-    """Strip the suffix of a relative path. é is one letter, however the disk spells it."""
-    suffix = Path(file).suffix
-    stem = file.removesuffix(suffix) if suffix.lower() in IMAGES + MASKS else file
-    return normalize("NFC", stem)
 
 
 def _check_has(split: str, known: Sequence[str], where: str, found: Sequence[str] = ()) -> None:
@@ -256,13 +211,57 @@ def _check_has(split: str, known: Sequence[str], where: str, found: Sequence[str
         )
 
 
-def _check_all(names: Sequence[str], found: Mapping[str, Path], what: str) -> None:
-    absent = [name for name in names if name not in found]
-    if absent:
-        raise DataError(
-            f"{len(absent)} of {len(names)} {what}, such as {', '.join(absent[:3])}; "
-            f"there are {', '.join(list(found)[:3])}."
-        )
+def _from_pairs(root: Path, split: str, options: FolderOptions) -> Found:
+    file = options.pairs or ""
+    path = root / file.replace(SPLIT, split)
+    hint = ""
+    if path.is_relative_to(cache_root().absolute() / LABELS):
+        mark_in_use(path.parent)
+        hint = f"Run `reconet data prepare {root}` to draw its masks again."
+    pairs: dict[str, Pair] = {}
+    for line in read_lines(path, hint):
+        image, *mask = line.split("\t") if "\t" in line else line.split()
+        if len(mask) != 1 and not (split == "test" and not mask):
+            raise DataError(f"{path} takes an image and a mask, with a tab between; got {line!r}.")
+        name = name_of(image)
+        if name in pairs:
+            raise DataError(f"{path} has the image {name} more than once.")
+        pairs[name] = Pair(name, root / image, root / mask[0] if mask else None)
+    if SPLIT in file:
+        return Found(list(pairs.values()))
+    if split == "test":
+        raise AbsentError(f"{path} has no test images: use a file for each split, {{split}}.tsv.")
+    return Found(divide_pairs(split, [pairs[name] for name in sorted(pairs)], options))
+
+
+def _by_name(folder: Path, suffixes: Sequence[str]) -> dict[str, Path]:
+    """Find the files under a folder, by name. Names must differ in more than the suffix.
+
+    A JPEG among masks counts where there is no other of its name.
+    """
+    second = JPEG if suffixes[0] not in JPEG else ()
+    found: dict[str, Path] = {}
+    try:
+        paths = sorted(folder.rglob("*"), key=lambda path: (has_suffix(path, second), path))
+    except RecursionError as error:
+        raise DataError(f"the folders in {folder} nest too deeply.") from error
+    for path in paths:
+        if has_suffix(path, suffixes):
+            name = name_of(path.relative_to(folder).as_posix())
+            if name in found and not has_suffix(path, second):
+                raise DataError(f"{found[name]} and {path.name} have the same name.")
+            found.setdefault(name, path)
+    if not found:
+        kinds = ", ".join(suffixes)
+        raise DataError(f"no {kinds} files in {folder}; found {contents(folder)}.")
+    return found
+
+
+def name_of(file: str) -> str:
+    """Strip the suffix of a relative path. é is one letter, however the disk spells it."""
+    suffix = Path(file).suffix
+    stem = file.removesuffix(suffix) if suffix.lower() in IMAGES + MASKS else file
+    return normalize("NFC", stem)
 
 
 FOLDER = DatasetEntry(

@@ -1,5 +1,13 @@
-"""Options of the dataset `folder`, and what they say about the numbers or colours in masks."""
+"""Options of the dataset `folder`, and what they say about the numbers or colours in masks.
 
+Where the options name no classes, a text file in the root does, as other programs write it.
+
+labelmap.txt    of CVAT: a line "name:red,green,blue::" for each class; masks are read as colours
+classes.txt     a name on each line; number i in the masks is the i-th
+"""
+
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -11,7 +19,8 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from reconet.data.classes import default_palette
 from reconet.data.images.read import read_image
-from reconet.data.labels import LabelReader, in_order, label_table
+from reconet.data.labels import LabelReader, count_values, in_order, label_table
+from reconet.data.layout import read_lines
 from reconet.errors import DataError
 from reconet.recipes.schema import Settings
 from reconet.system.readable import counted
@@ -21,6 +30,9 @@ Byte = Annotated[int, Field(ge=0, le=255)]
 Rgb = tuple[Byte, Byte, Byte]
 ALIKE = 12  # sum of the differences in red, green and blue below which colours look alike
 JPEG = (".jpg", ".jpeg")
+LABEL_MAP, CLASSES = "labelmap.txt", "classes.txt"
+LINE = re.compile(r"([^:]+):\s*(\d{1,3})\s*,\s*(\d{1,3})\s*,\s*(\d{1,3})\s*:.*")
+VOID_NAMES = ("ignore", "ignored", "void", "unlabelled", "unlabeled")
 
 
 def _expand_ranges(label_map: Any) -> Any:
@@ -47,14 +59,12 @@ def _as_lists(colours: Any) -> Any:
     """Replace one colour of a name by a list of it."""
     if not isinstance(colours, dict):
         return colours
-    return {
-        name: [one] if isinstance(one, list | tuple) and not _holds_lists(one) else one
+    plain = {
+        name: [one]
         for name, one in colours.items()
+        if isinstance(one, list | tuple) and not (one and isinstance(one[0], list | tuple))
     }
-
-
-def _holds_lists(value: list[Any] | tuple[Any, ...]) -> bool:
-    return bool(value) and all(isinstance(part, list | tuple) for part in value)
+    return colours | plain
 
 
 class FolderOptions(Settings):
@@ -191,11 +201,10 @@ class ColourReader:
         place_hw = np.searchsorted(self.code_n, code_hw).clip(max=len(self.code_n) - 1)
         strange_hw = self.code_n[place_hw] != code_hw
         if strange_hw.any():
-            codes, pixels = np.unique(code_hw[strange_hw], return_counts=True)
-            colour = colour_of(int(codes[pixels.argmax()]))
-            more = f" and {counted(len(codes) - 1, 'other colour')}" if len(codes) > 1 else ""
+            (code, pixels), *others = count_values(code_hw[strange_hw]).items()
+            more = f" and {counted(len(others), 'other colour')}" if others else ""
             raise DataError(
-                f"{path} holds the colour {colour} in {counted(int(pixels.max()), 'pixel')}{more}; "
+                f"{path} holds the colour {colour_of(code)} in {counted(pixels, 'pixel')}{more}; "
                 "data.options.colours has no such colour."
             )
         return np.asarray(self.label_n.take(place_hw), np.uint8)
@@ -226,13 +235,51 @@ def palette_of(options: FolderOptions) -> tuple[Colour, ...]:
     chosen = default_palette(options.classes)
     if options.colours is not None:
         in_masks = tuple(options.colours[name][0] for name in options.classes)
-        chosen = chosen if _look_alike(in_masks) else in_masks
+        alike = (
+            sum(abs(a - b) for a, b in zip(one, other, strict=True)) < ALIKE
+            for one, other in combinations(in_masks, 2)
+        )
+        chosen = chosen if any(alike) else in_masks
     own = options.palette or {}
     return tuple(own.get(name, chosen[i]) for i, name in enumerate(options.classes))
 
 
-def _look_alike(colours: tuple[Colour, ...]) -> bool:
-    return any(
-        sum(abs(a - b) for a, b in zip(one, other, strict=True)) < ALIKE
-        for one, other in combinations(colours, 2)
-    )
+def with_classes_of_root(root: Path, options: Mapping[str, object]) -> Mapping[str, object]:
+    """Add class names, and colours, from the root's own files, where the options name none."""
+    if "classes" in options:
+        return options
+    if (root / LABEL_MAP).is_file():
+        colours = read_label_map(root / LABEL_MAP)
+        known = "label_map" in options or "colours" in options
+        values = {} if known else {"colours": {name: list(rgb) for name, rgb in colours.items()}}
+        return {**options, "classes": [name for name in colours if name != "ignore"], **values}
+    if (root / CLASSES).is_file():
+        return {**options, "classes": read_lines(root / CLASSES)}
+    return options
+
+
+def read_label_map(path: Path) -> dict[str, Colour]:
+    """Read the colour of each class, in order. A name such as void becomes "ignore"."""
+    colours: dict[str, Colour] = {}
+    for line in read_lines(path):
+        if line.startswith("#"):
+            continue
+        match = LINE.fullmatch(line)
+        if match is None:
+            raise DataError(
+                f"{path}: expected lines such as road:128,64,128:: as CVAT writes them, got "
+                f"{line!r}. For names alone, call the file {CLASSES}."
+            )
+        name = match[1].strip()
+        name = "ignore" if name.lower() in VOID_NAMES else name
+        colour = int(match[2]), int(match[3]), int(match[4])
+        if max(colour) > 255:
+            raise DataError(f"{path}: red, green and blue are 0 to 255, got {line!r}.")
+        if name in colours:
+            raise DataError(f"{path} has {name!r} more than once (void names become 'ignore').")
+        if colour in colours.values():
+            raise DataError(f"{path} has the colour of {line!r} more than once.")
+        colours[name] = colour
+    if not colours.keys() - {"ignore"}:
+        raise DataError(f"{path} names no class.")
+    return colours

@@ -23,14 +23,16 @@ ABOUT_MASKS = ("classes", "label_map", "colours", "ignore")  # the options that 
 
 def images_of(split: str, names: Sequence[str], val_fraction: float) -> list[str]:
     """Return the images of train or val. Those with the smallest hashes of their names are val."""
-    val = _first_choice(names, val_fraction)
+    if len(names) < 2:
+        raise DataError(f"{len(names)} image cannot be split into train and val.")
+    count = min(max(1, round(len(names) * val_fraction)), len(names) - 1)
+    val = set(sorted(names, key=_hash)[:count])
     return [name for name in names if (name in val) == (split == "val")]
 
 
 def divide_pairs(split: str, pairs: Sequence[Pair], options: FolderOptions) -> list[Pair]:
     """Return the pairs of train or val, with every class in both if the options ask for it."""
-    names = sorted(pair.name for pair in pairs)
-    val = _first_choice(names, options.val_fraction)
+    val = set(images_of("val", [pair.name for pair in pairs], options.val_fraction))
     if options.val_choice == "classes" and len(pairs) <= MOST_MASKS:
         given = options.model_dump_json(include=set(ABOUT_MASKS) & options.model_fields_set)
         times = tuple(p.mask.stat().st_mtime_ns for p in pairs if p.mask and p.mask.exists())
@@ -68,13 +70,6 @@ def _gain(
     """Count how many more classes are in both parts if an image moves into val, or out of it."""
     before = sum(0 < inside[label] < total[label] for label in labels)
     return sum(0 < inside[label] + step < total[label] for label in labels) - before
-
-
-def _first_choice(names: Sequence[str], val_fraction: float) -> set[str]:
-    if len(names) < 2:
-        raise DataError(f"{len(names)} image cannot be split into train and val.")
-    count = min(max(1, round(len(names) * val_fraction)), len(names) - 1)
-    return set(sorted(names, key=_hash)[:count])
 
 
 def _hash(name: str) -> bytes:

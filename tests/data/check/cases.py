@@ -1,28 +1,44 @@
 """Ways in which a folder can be right or wrong, each with what a check must find and propose."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from PIL import Image
-
 from reconet.types import IGNORE
-from tests.data.check.folders import (
-    HEIGHT,
-    WIDTH,
-    Folder,
-    blocks,
-    looked_up,
-    noise,
-    painted,
-    several,
+from tests.data.check.folders import noise
+from tests.data.check.makers import (
+    ABC,
+    RGB,
+    Make,
+    beside,
+    coloured,
+    copied,
+    damaged,
+    folders,
+    jpeg_masks,
+    masks,
+    no_masks_of_val,
+    none_in_val,
+    only_train,
+    other_sizes,
+    smooth,
+    some_void,
+    split_first,
+    stray,
+    swapped_sizes,
+    turned,
+    void_between,
+    wide_masks,
+    with_label_map_file,
+    with_lists,
+    with_pairs,
+    with_palette,
+    with_suffix,
+    with_test,
+    without,
 )
 
-ABC, TWO, FOUR = ("wall", "door", "floor"), ("no", "yes"), ("a", "b", "c", "d")
-SEVEN = tuple("abcdefg")
-RGB = {0: (10, 20, 30), 1: (200, 0, 0), 2: (0, 180, 90), IGNORE: (1, 1, 1)}
-STREET = {"road": (128, 64, 128), "car": (0, 0, 142), "sky": (70, 130, 180)}
+ONE, TWO, FOUR = ("crack",), ("no", "yes"), ("a", "b", "c", "d")
+VOC = {0: (0, 0, 0), 1: (128, 0, 0), 2: (0, 128, 0)}
 RGB_OPTION = {name: list(RGB[label]) for label, name in enumerate(ABC)}
 
 
@@ -30,214 +46,190 @@ RGB_OPTION = {name: list(RGB[label]) for label, name in enumerate(ABC)}
 class Case:
     """How to make a folder, and what a check must say about it."""
 
-    make: Callable[[Folder], None]
+    make: Make
     classes: tuple[str, ...] = ABC
     findings: tuple[str, ...] = ()  # kinds, in any order
-    proposals: tuple[str, ...] = ()  # options that it proposes to set, in order
+    proposals: tuple[str, ...] = ()  # the first option that each proposes to set, in order
     mends: int | None = None  # the proposal that is the right one
     notes_only: bool = False
     options: dict[str, Any] = field(default_factory=dict)
     says: str = ""  # a part of what a person reads
 
 
-def masks(*values: int) -> Callable[[Folder], None]:
-    """Return a maker of masks with these values, which are right as they are."""
-    return lambda folder: folder.add_all(several(values))
-
-
-def meaning(values: tuple[int, ...], labels: tuple[int, ...]) -> Callable[[Folder], None]:
-    drawn = several(values)
-    truth = looked_up(drawn, dict(zip(values, labels, strict=True)))
-    return lambda folder: folder.add_all(drawn, truth)
-
-
-def coloured(colours: dict[int, Any], labels: tuple[int, ...] = (0, 1, 2)) -> Any:
-    drawn = several(labels)
-    return lambda folder: folder.add_all(painted(drawn, colours), drawn)
-
-
-def in_folders(folder: Folder) -> None:
-    for number, mask_hw in enumerate(several((0, 1, 2))):
-        folder.add(f"{'val' if number > 3 else 'train'}/{number}", mask_hw)
-
-
-def renamed(**names: str) -> Callable[[Folder], None]:
-    """Give the folders of splits other names."""
-
-    def make(folder: Folder) -> None:
-        in_folders(folder)
-        for kind in ("images", "masks"):
-            for old, new in names.items():
-                (folder.root / kind / old).rename(folder.root / kind / new)
-
-    return make
-
-
-def only_train(folder: Folder) -> None:
-    for number, mask_hw in enumerate(several((0, 1, 2))):
-        folder.add(f"train/{number}", mask_hw)
-
-
-def split_first(folder: Folder) -> None:
-    in_folders(folder)
-    for kind in ("images", "masks"):
-        for split in ("train", "val"):
-            (folder.root / split).mkdir(exist_ok=True)
-            (folder.root / kind / split).rename(folder.root / split / kind)
-        (folder.root / kind).rmdir()
-
-
-def beside(folder: Folder) -> None:
-    with_suffix(folder)
-    for path in list(folder.root.glob("*/*.png")):
-        path.rename(folder.root / path.name)
-
-
-def with_lists(folder: Folder) -> None:
-    masks(0, 1, 2)(folder)
-    folder.write("train.txt", "a\nb\nc\nd\n")
-    folder.write("val.txt", "e\nf\n")
-
-
-def with_palette(folder: Folder) -> None:
-    masks(0, 1, 2)(folder)
-    for path in (folder.root / "masks").glob("*.png"):
-        mask = Image.open(path)
-        mask.putpalette([7, 7, 7, 99, 0, 0, 0, 99, 0])
-        mask.save(path)
-
-
-def one_bit(folder: Folder) -> None:
-    for number, mask_hw in enumerate(several((0, 1))):
-        folder.add(str(number), (mask_hw * 255).astype(np.uint8), mask_hw, mode="1")
-
-
-def with_suffix(folder: Folder) -> None:
-    masks(0, 1, 2)(folder)
-    for path in list((folder.root / "masks").glob("*.png")):
-        path.rename(path.with_name(f"{path.stem}_mask.png"))
-
-
-def with_pairs(folder: Folder) -> None:
-    masks(0, 1, 2)(folder)
-    lines = [f"images/{name}.png\tmasks/{name}.png" for name in "abcdef"]
-    folder.write("train.tsv", "\n".join(lines[:4]))
-    folder.write("val.tsv", "\n".join(lines[4:]))
-
-
-def with_test(folder: Folder) -> None:
-    in_folders(folder)
-    (folder.root / "images/test").mkdir()
-    Image.fromarray(noise("new")).save(folder.root / "images/test/new.png")
-
-
-def photographs_as_masks(folder: Folder) -> None:
-    folder.add_all([noise(f"mask {number}") for number in range(6)])
-
-
-def jpeg_masks(folder: Folder) -> None:
-    for number, mask_hw in enumerate(several((0, 1, 2))):
-        folder.add(str(number), mask_hw, suffix=".jpg")
-
-
-def wide_masks(folder: Folder) -> None:
-    for number, mask_hw in enumerate(several((0, 1, 2))):
-        wide_hw = mask_hw.astype(np.uint16)
-        wide_hw[0, 0] = 1000 + number
-        folder.add(str(number), wide_hw)
-
-
-def turned(*turns: int, square: bool = False, upright: bool = True) -> Callable[[Folder], None]:
-    """Write images with these EXIF orientations, and masks of the size that people see."""
-
-    def make(folder: Folder) -> None:
-        for number, mask_hw in enumerate(several((0, 1, 2))):
-            turn = turns[number % len(turns)]
-            mask_hw = mask_hw[:, :HEIGHT] if square else mask_hw
-            size = mask_hw.shape[::-1] if upright and turn >= 5 else mask_hw.shape
-            folder.add(str(number), mask_hw, turn=turn, size=size)
-
-    return make
-
-
-def half_turned(folder: Folder) -> None:
-    """Write turned images of which only half have masks of the turned size."""
-    for number, mask_hw in enumerate(several((0, 1, 2))):
-        size = mask_hw.shape[::-1] if number % 2 else mask_hw.shape
-        folder.add(str(number), mask_hw, turn=6, size=size)
-
-
-def other_sizes(folder: Folder) -> None:
-    masks(0, 1, 2)(folder)
-    folder.add_mask("b", blocks((0, 1, 2))[:-2])
-
-
-def swapped_sizes(folder: Folder) -> None:
-    for number, mask_hw in enumerate(several((0, 1, 2))):
-        folder.add(str(number), mask_hw, size=mask_hw.shape[::-1])
-
-
-def without(*names: str) -> Callable[[Folder], None]:
-    def make(folder: Folder) -> None:
-        masks(0, 1, 2)(folder)
-        for name in names:
-            (folder.root / name).unlink()
-
-    return make
-
-
-def damaged(folder: Folder) -> None:
-    masks(0, 1, 2)(folder)
-    (folder.root / "images/a.png").write_bytes(b"")
-    (folder.root / "images/c.png").write_bytes(b"no image")
-
-
-def damaged_mask(folder: Folder) -> None:
-    masks(0, 1, 2)(folder)
-    path = folder.root / "masks/c.png"
-    path.write_bytes(path.read_bytes()[:40])
-
-
-def missing_in_pairs(folder: Folder) -> None:
-    with_pairs(folder)
-    (folder.root / "masks/b.png").unlink()
-    (folder.root / "images/c.png").unlink()
-
-
-def some_void(folder: Folder) -> None:
-    masks(0, 1, 2)(folder)
-    folder.add("g", np.full((HEIGHT, WIDTH), IGNORE, np.uint8))
-
-
-def copied(source: str, target: str, with_mask: bool = True) -> Callable[[Folder], None]:
-    def make(folder: Folder) -> None:
-        in_folders(folder)
-        for kind in ("images", "masks") if with_mask else ("images",):
-            content = (folder.root / kind / f"{source}.png").read_bytes()
-            (folder.root / kind / f"{target}.png").write_bytes(content)
-
-    return make
-
-
-def none_in_val(folder: Folder) -> None:
-    for number in range(6):
-        split, values = ("val", (0, 1)) if number > 3 else ("train", (0, 1, 2))
-        folder.add(f"{split}/{number}", blocks(values, number))
-
-
-def unknown_in_list(folder: Folder) -> None:
-    with_lists(folder)
-    folder.write("val.txt", "e\nnobody\n")
-
-
-def no_masks_of_val(folder: Folder) -> None:
-    in_folders(folder)
-    for path in (folder.root / "masks/val").iterdir():
-        path.unlink()
-    (folder.root / "masks/val").rmdir()
-
-
-def with_label_map_file(folder: Folder) -> None:
-    coloured(RGB)(folder)
-    lines = [f"{name}:{','.join(map(str, RGB[label]))}::" for label, name in enumerate(ABC)]
-    folder.write("labelmap.txt", "# label:color_rgb:parts:actions\n" + "\n".join(lines))
+def case(kind: str, make: Make, classes: tuple[str, ...], *options: str, **more: Any) -> Case:
+    """Return a case of one finding, which the first proposal mends."""
+    return Case(make, classes, (kind,), options, **({"mends": 0 if options else None} | more))
+
+
+RIGHT = {
+    "numbers": Case(masks(0, 1, 2)),
+    "numbers and void": Case(masks(0, 1, 2, 255)),
+    "folders": Case(folders()),
+    "lists": Case(with_lists()),
+    "a file of pairs": Case(with_pairs(), options={"pairs": "{split}.tsv"}),
+    "a test split without masks": Case(with_test),
+    "longer names of masks": Case(with_suffix, options={"mask_suffix": "_mask"}),
+    "palettes": Case(with_palette),
+    "one bit": Case(masks(0, 255, mode="1", like=(0, 1)), TWO),
+    "a label map": Case(masks(0, 7, 9), options={"label_map": {"0": 0, "7": 1, "9": 2}}),
+    "colours": Case(coloured(RGB), options={"colours": RGB_OPTION}),
+    "labelmap.txt alone": Case(with_label_map_file, ()),
+    "folders of splits first": Case(
+        split_first, options={"images": "{split}/images", "masks": "{split}/masks"}
+    ),
+    "masks beside images": Case(
+        beside, options={"images": ".", "masks": ".", "mask_suffix": "_mask"}
+    ),
+    "other names of splits": Case(
+        folders(train="a", val="b"), options={"splits": {"train": "a", "val": "b"}}
+    ),
+    "turned images, masks not": Case(turned(6, 8, upright=False)),
+    "turned images and masks": Case(turned(6, 8), options={"upright": True}),
+}
+OUTSIDE, UNREAD, THREE = "label-outside", "colours-unread", ("classes", "ignore", "label_map")
+NUMBERS = {
+    "a name is missing": case(OUTSIDE, masks(0, 1, 2), TWO, *THREE, says="has: 2 ("),
+    "two names are missing": case(OUTSIDE, masks(0, 1, 2, 3, 4), ABC, "classes", "ignore"),
+    "one stray mask": case(OUTSIDE, stray(3, 0, 1, 2), ABC, "ignore", says="in 1 mask"),
+    "one stray mask, class 0 is rare": case(OUTSIDE, stray(3, 1, 2), ABC, "ignore"),
+    "the next number is void": case(
+        OUTSIDE, masks(0, 1, 2, 3, like=(0, 1, 2, IGNORE)), ABC, *THREE, mends=1
+    ),
+    "another number is void": case(
+        OUTSIDE, masks(0, 1, 2, 254, like=(0, 1, 2, 255)), ABC, "ignore"
+    ),
+    "a number is not in the label map": case(
+        OUTSIDE,
+        masks(0, 7, 9, like=(0, 1, IGNORE)),
+        TWO,
+        "label_map",
+        options={"label_map": {"0": 0, "7": 1}},
+    ),
+    "numbers start at 1": case(OUTSIDE, masks(1, 2, 3, like=(0, 1, 2)), ABC, "label_map"),
+    "0 is void between classes": case(OUTSIDE, void_between(1, 2, 3, void=0), ABC, *THREE, mends=2),
+    "a trimap": case(
+        OUTSIDE,
+        masks(1, 2, 3, like=(1, 0, IGNORE)),
+        ("background", "pet"),
+        "label_map",
+        says="if 2 means background",
+    ),
+    "one name, 0 and 255": case("one-class", masks(0, 255, like=(0, 1)), ONE, "classes"),
+    "one name, 0 and 1": case(OUTSIDE, masks(0, 1), ONE, "classes"),
+    "one name, smooth edges": case(OUTSIDE, smooth, ONE, "classes"),
+    "one name, only 0": case("one-class", masks(0), ONE, says="such as background"),
+    "0, 1 and void borders": case("class-empty", void_between(0, 1, void=255), ABC),
+    "0 and 255, which is void": case("class-empty", masks(0, 255), TWO, options={"ignore": 255}),
+    "0 and 255": case("label-void", masks(0, 255, like=(0, 1)), TWO, "label_map"),
+    "0 and 128": case(OUTSIDE, masks(0, 128, like=(0, 1)), TWO, "label_map"),
+    "0, 50, 100, 150 and void": case(
+        OUTSIDE, masks(0, 50, 100, 150, 255, like=(0, 1, 2, 3, 255)), FOUR, "label_map"
+    ),
+    "0, 85, 170, 255": case(OUTSIDE, masks(0, 85, 170, 255, like=(0, 1, 2, 3)), FOUR, "label_map"),
+    "0, 85, 170 and 255, which is void": case(
+        OUTSIDE,
+        masks(0, 85, 170, 255, like=(0, 1, 2, IGNORE)),
+        ABC,
+        "label_map",
+        options={"ignore": 255},
+    ),
+    "0, 128, 255": case(OUTSIDE, masks(0, 128, 255, like=(0, 1, 2)), ABC, "label_map"),
+    "50, 100, 150": case(OUTSIDE, masks(50, 100, 150, like=(0, 1, 2)), ABC, "label_map"),
+    "smooth edges": case(OUTSIDE, smooth, TWO, "label_map", says="grey edges are void"),
+    "many numbers": case(OUTSIDE, masks(0, 1, 2, 30, 41, 77, 130, 201), ABC),
+}
+COLOURS = {
+    "grey numbers": case(UNREAD, masks(0, 1, 2, mode="RGB"), ABC, "colours"),
+    "grey numbers with alpha": case(UNREAD, masks(0, 1, 2, mode="RGBA"), ABC, "colours"),
+    "grey numbers, 255 for void": case(UNREAD, masks(0, 1, 2, 255, mode="RGB"), ABC, "colours"),
+    "grey numbers of a label map": case(
+        UNREAD,
+        masks(0, 7, mode="RGB", like=(0, 1)),
+        TWO,
+        "colours",
+        options={"label_map": {"0": 0, "7": 1}},
+    ),
+    "grey steps": case(UNREAD, masks(0, 90, 180, mode="RGB", like=(0, 1, 2)), ABC, "colours"),
+    "one name, black and white": case(
+        UNREAD, masks(0, 255, mode="RGB", like=(0, 1)), ONE, "classes"
+    ),
+    "colours of VOC": case(UNREAD, coloured(VOC), ABC, "colours", says="PASCAL VOC"),
+    "colours of labelmap.txt": case(
+        UNREAD, with_label_map_file, ABC, "colours", says="as labelmap.txt says"
+    ),
+    "colours of nobody": case(
+        UNREAD, coloured(RGB), ABC, "colours", mends=None, says='"NAME 1": ['
+    ),
+    "too many colours": case(
+        UNREAD, lambda folder: folder.add_all([noise(n) for n in "abcdef"]), ABC, says="smooth"
+    ),
+    "one more colour": case(
+        "colours-unknown",
+        coloured(RGB, 0, 1, 2, IGNORE),
+        ABC,
+        options={"colours": RGB_OPTION},
+        says="(1, 1, 1)",
+    ),
+}
+SPLITS = {
+    "a list with an unknown name": case("split", with_lists("e\nnobody\n"), ABC, says="nobody"),
+    "no masks of val": case("split", no_masks_of_val, ABC, says="there is no folder"),
+    "no val": case(
+        "split-absent", only_train, ABC, "images", says="no val, which a training needs"
+    ),
+    "a misspelt folder": case(
+        "split-absent", folders(train="trian"), ABC, says="There are: trian, val"
+    ),
+    "other usual names": case(
+        "split-unused", folders(train="Training", val="valid"), ABC, "splits", says="are not used"
+    ),
+    "a test split for val": case(
+        "split-absent", folders(val="test"), ABC, "splits", says="test is val"
+    ),
+    "splits that are not there": case(
+        "split-absent",
+        folders(),
+        ABC,
+        "splits",
+        options={"splits": {"train": "train", "val": "vall"}},
+    ),
+}
+FILES = {
+    "JPEG masks": case("unreadable-mask", jpeg_masks, ABC, says="6 masks: it is a JPEG"),
+    "wide masks": Case(wide_masks, ABC, ("unreadable-mask",) * 6, says="16-bit"),
+    "damaged images": Case(
+        damaged(images_a=b"", images_c=b"?"), ABC, ("unreadable-image",) * 2, says="is empty"
+    ),
+    "a damaged mask": case("unreadable-mask", damaged(masks_c=b"\x89PNG\r\n\x1a\n"), ABC),
+    "masks of turned images": case(
+        "exif", turned(6, 8), ABC, "upright", says="6 images have an EXIF orientation"
+    ),
+    "masks of some turned images": case("exif", turned(1, 6), ABC, "upright"),
+    "masks of half of the turned images": case("exif", turned(6, every=2), ABC),
+    "turned squares": case("exif-unclear", turned(6, square=True), ABC, notes_only=True),
+    "images upside down": case("exif-unclear", turned(3), ABC, notes_only=True),
+    "a smaller mask": case("size", other_sizes, ABC, says="32 x 22 for 32 x 24"),
+    "height and width swapped": case("size", swapped_sizes, ABC, says="are swapped"),
+    "images without masks": case(
+        "missing-mask", without("masks/a.png", "masks/d.png"), ABC, says="2 images"
+    ),
+    "masks without images": case(
+        "missing-partner", without("images/a.png"), ABC, says="1 mask without an image (a)"
+    ),
+    "files of pairs that are gone": Case(
+        with_pairs("masks/b.png", "images/c.png"),
+        ABC,
+        ("missing-image", "missing-mask"),
+        options={"pairs": "{split}.tsv"},
+    ),
+    "a leak": case("leak", copied("train/1", "val/4"), ABC, says="1 of train = 4 of val"),
+    "a copy": case("duplicate", copied("train/0", "train/3"), ABC, notes_only=True),
+    "a copy with another mask": case("duplicate-mask", copied("train/0", "train/2", False), ABC),
+    "an empty mask": case("all-void", some_void, ABC, notes_only=True),
+    "only empty masks": case("all-void", masks(255), ABC),
+    "a class without pixels": case("class-empty", masks(0, 2), ABC, says="(door)"),
+    "a class without pixels in val": case(
+        "class-absent", none_in_val, ABC, notes_only=True, says="in val (floor)"
+    ),
+}
+CASES = RIGHT | NUMBERS | COLOURS | SPLITS | FILES

@@ -9,13 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from reconet.data.check import CheckReport, check_dataset
-from reconet.data.dataset import FileDataset
-from reconet.data.labels import ILLEGAL, LabelReader
-from reconet.data.registry import open_dataset
-from reconet.data.sets.folder_masks import ColourReader, read_colours
-from reconet.errors import DataError
-from reconet.recipes import Data
+from reconet.data import check, open_dataset
+from reconet.recipes import find_recipe
 from reconet.types import IGNORE
 
 HEIGHT, WIDTH, BLOCK = 24, 32, 8
@@ -69,36 +64,18 @@ class Folder:
     def write(self, name: str, text: str) -> None:
         (self.root / name).write_text(text)
 
-    def check(self, options: Mapping[str, Any], **more: Any) -> CheckReport:
-        data = Data(name="folder", root=self.root, options=dict(options))
-        return check_dataset(data, workers=0, **more)[0]
+    def check(self, options: Mapping[str, Any], **more: Any) -> check.CheckReport:
+        data = find_recipe("folder/reconet").data
+        data = data.model_copy(update={"root": self.root, "options": dict(options)})
+        return check.check_dataset(data, workers=0, **more)[0]
 
     def read(self, options: Mapping[str, Any]) -> dict[str, Mask]:
-        """Read all labels of train and val. Numbers and colours that mean nothing are ILLEGAL."""
+        """Read all labels of train and val."""
         labels = {}
         for split in ("train", "val"):
             dataset = open_dataset("folder", split, self.root, options)
-            assert isinstance(dataset, FileDataset)
-            for name, _, mask in dataset.pairs:
-                assert mask is not None
-                labels[name] = read_pixels(dataset, mask)
+            labels |= {dataset.name(i): dataset[i].label_hw for i in range(len(dataset))}
         return labels
-
-
-def read_pixels(dataset: FileDataset, mask: Path) -> Mask:
-    """Read a mask pixel by pixel, also where a part of it is illegal."""
-    read = dataset.read_label
-    try:
-        if isinstance(read, ColourReader):
-            meaning = dict(zip(read.code_n.tolist(), read.label_n.tolist(), strict=True))
-            codes = read_colours(mask)
-            return np.array(
-                [[meaning.get(code, ILLEGAL) for code in row] for row in codes.tolist()]
-            )
-        assert isinstance(read, LabelReader)
-        return np.asarray(read.table_n[read.read(mask)])
-    except DataError:
-        return np.full((HEIGHT, WIDTH), ILLEGAL)
 
 
 def noise(name: str, height: int = HEIGHT, width: int = WIDTH) -> NDArray[np.uint8]:
@@ -118,37 +95,8 @@ def several(values: Sequence[int], count: int = 6) -> list[NDArray[np.uint8]]:
     return [blocks(values, shift) for shift in range(count)]
 
 
-def with_borders(mask_hw: Mask, value: int = 0) -> NDArray[np.uint8]:
-    """Draw a line between all squares, as annotators do who leave borders out."""
-    lined_hw = mask_hw.copy()
-    for place in range(BLOCK, WIDTH, BLOCK):
-        lined_hw[:, place - 1 : place + 1] = value
-    for place in range(BLOCK, HEIGHT, BLOCK):
-        lined_hw[place - 1 : place + 1] = value
-    return lined_hw
-
-
-def with_spot(mask_hw: Mask, value: int, pixels: int = 3) -> NDArray[np.uint8]:
-    spotted_hw = mask_hw.copy()
-    spotted_hw[5, 5 : 5 + pixels] = value
-    return spotted_hw
-
-
-def one_less(masks: Sequence[Mask]) -> list[Mask]:
-    """Return the truth of masks in which 0 is void and classes start at 1."""
-    return [(mask_hw.astype(np.uint8) - np.uint8(1)) for mask_hw in masks]
-
-
 def looked_up(masks: Sequence[Mask], meaning: Mapping[int, int]) -> list[Mask]:
     table_n = np.full(256, IGNORE, np.uint8)
     for number, label in meaning.items():
         table_n[number] = label
     return [table_n[mask_hw] for mask_hw in masks]
-
-
-def painted(masks: Sequence[Mask], colours: Mapping[int, Sequence[int]]) -> list[Mask]:
-    """Paint labels as RGB masks."""
-    table_n3 = np.zeros((256, 3), np.uint8)
-    for label, colour in colours.items():
-        table_n3[label] = colour
-    return [table_n3[mask_hw] for mask_hw in masks]

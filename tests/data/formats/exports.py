@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from reconet.data.classes import distinct_colours
 from tests.data.formats.areas import Label, areas
 from tests.data.trees import run_length
 
 VOID = 255
 VOID_COLOUR = (1, 2, 3)
+COLOURS = [((37 * k + 50) % 256, (91 * k + 20) % 256, (151 * k + 90) % 256) for k in range(254)]
 
 
 class Scene(NamedTuple):
@@ -44,7 +44,7 @@ def named(label: int, classes: Sequence[str]) -> str:
 
 def coloured(label_hw: Label, classes: Sequence[str]) -> NDArray[np.uint8]:
     table_n3 = np.zeros((256, 3), np.uint8)
-    table_n3[: len(classes)] = distinct_colours(len(classes))
+    table_n3[: len(classes)] = COLOURS[: len(classes)]
     table_n3[VOID] = VOID_COLOUR
     return table_n3[label_hw]
 
@@ -80,8 +80,7 @@ def write_colour_masks(root: Path, scenes: Sequence[Scene], classes: Sequence[st
 
 
 def _label_map(classes: Sequence[str]) -> str:
-    colours = distinct_colours(len(classes))
-    lines = [f"{name}:{r},{g},{b}::" for name, (r, g, b) in zip(classes, colours, strict=True)]
+    lines = [f"{name}:{r},{g},{b}::" for name, (r, g, b) in zip(classes, COLOURS, strict=False)]
     return "\n".join(["# label:color_rgb:parts:actions", *lines, "void:1,2,3::"])
 
 

@@ -1,4 +1,4 @@
-"""Regions become pixels: against slow, obvious versions."""
+"""Regions become pixels and pixels outlines: against slow, obvious versions."""
 
 import tracemalloc
 from pathlib import Path
@@ -9,17 +9,18 @@ from matplotlib.path import Path as Outline
 from numpy.typing import NDArray
 from PIL import Image
 
+from reconet.data.formats.brush import pack, unpack
+from reconet.data.formats.coco import Runs
+from reconet.data.formats.cvat import RowRuns
 from reconet.data.formats.draw import (
     Drawing,
     Part,
     Polygons,
     Region,
-    RowRuns,
-    Runs,
     SegmentFile,
     draw,
     ellipse,
-    fill_polygon,
+    outlines,
     rectangle,
     turned,
 )
@@ -29,8 +30,8 @@ from reconet.types import IGNORE
 HEIGHT, WIDTH = 23, 31
 
 
-def pixels(region: Region) -> NDArray[np.bool_]:
-    drawing = Drawing("a.json", HEIGHT, WIDTH, [Part("x", region, "shapes[0]")], {"x": 1})
+def pixels(region: Region, height: int = HEIGHT, width: int = WIDTH) -> NDArray[np.bool_]:
+    drawing = Drawing("a.json", height, width, [Part("x", region, "shapes[0]")], {"x": 1})
     return np.asarray(draw(drawing) == 1)
 
 
@@ -52,62 +53,46 @@ def test_a_pixel_is_inside_if_its_centre_is(seed: int) -> None:
     assert np.array_equal(pixels(Polygons([ring])), centres_inside(ring))
 
 
-def test_a_polygon_along_the_edges_of_pixels_gives_exactly_these() -> None:
-    inside_hw = pixels(rectangle(3, 4, 9, 11))
-    assert inside_hw[4:11, 3:9].all()
-    assert inside_hw.sum() == 6 * 7
-
-
-def test_parts_of_a_polygon_are_a_union_and_lie_partly_beside_the_image() -> None:
-    inside_hw = pixels(Polygons([[-9, -9, 5, -9, 5, 5, -9, 5], [3, 3, 40, 3, 40, 40, 3, 40]]))
+def test_regions_have_their_pixels_and_none_beside_the_image() -> None:
+    box_hw = pixels(rectangle(3, 4, 9, 11))
+    assert (box_hw.sum(), box_hw[4:11, 3:9].all()) == (6 * 7, True)
+    union_hw = pixels(Polygons([[-9, -9, 5, -9, 5, 5, -9, 5], [3, 3, 40, 3, 40, 40, 3, 40]]))
     expected_hw = np.zeros((HEIGHT, WIDTH), np.bool_)
     expected_hw[:5, :5] = expected_hw[3:, 3:] = True
-    assert np.array_equal(inside_hw, expected_hw)
-
-
-def test_regions_beside_the_image_have_no_pixels() -> None:
+    assert np.array_equal(union_hw, expected_hw)
     assert not pixels(rectangle(100, 100, 120, 120)).any()
     assert not pixels(RowRuns([0, 4], 50, 50, 2, 2)).any()
     assert pixels(RowRuns([0, 16], -2, -1, 4, 4)).sum() == 2 * 3
-
-
-def test_an_ellipse_has_its_area_and_a_turned_box_its_own() -> None:
     assert pixels(ellipse(15, 11, 10, 6)).sum() == pytest.approx(np.pi * 60, rel=0.03)
     turned_hw = pixels(turned(rectangle(10, 8, 20, 12), 90, 15, 10))
-    assert turned_hw.sum() == 40
-    assert turned_hw[5:15, 13:17].all()
+    assert (turned_hw.sum(), turned_hw[5:15, 13:17].all()) == (40, True)
 
 
-@pytest.mark.parametrize(
-    "ring", [[0, 0, 1e8, 0, 1, 1], [0, 0, float("nan"), 0, 1, 1], [0, 0, float("inf"), 0, 1, 1]]
-)
-def test_points_that_are_nowhere_near_are_refused(ring: list[float]) -> None:
+@pytest.mark.parametrize("far", [1e8, float("nan"), float("inf")])
+def test_points_that_are_nowhere_near_are_refused(far: float) -> None:
     with pytest.raises(DataError, match=r"a.json, shapes\[0\]: its points are not near the image"):
-        pixels(Polygons([ring]))
+        pixels(Polygons([[0, 0, far, 0, 1, 1]]))
 
 
 def test_a_polygon_of_millions_of_long_edges_is_refused() -> None:
     ring = np.tile([0.0, 0.0, 5.0, 9000.0], 2000).tolist()
-    with pytest.raises(ValueError, match="too many"):
-        fill_polygon(ring, 10_000, 10)
+    with pytest.raises(DataError, match="too many"):
+        pixels(Polygons([ring]), 10_000, 10)
 
 
-def overlapping(smaller_on_top: bool) -> NDArray[np.uint8]:
+@pytest.mark.parametrize(("smaller_on_top", "labels"), [(False, (2, 255, 2)), (True, (1, 255, 2))])
+def test_later_or_smaller_regions_lie_on_top_and_crowds_below(
+    smaller_on_top: bool, labels: tuple[int, ...]
+) -> None:
     parts = [
         Part("small", rectangle(8, 8, 12, 12), "0"),
         Part("large", rectangle(5, 5, 20, 20), "1"),
         Part("ignore", rectangle(10, 10, 11, 11), "2"),
         Part("ignore", rectangle(6, 6, 7, 7), "3", below=True),
     ]
-    labels = {"small": 1, "large": 2, "ignore": IGNORE}
-    return draw(Drawing("a", HEIGHT, WIDTH, parts, labels, smaller_on_top))
-
-
-def test_later_or_smaller_regions_lie_on_top_and_crowds_below() -> None:
-    later_hw = overlapping(smaller_on_top=False)
-    assert (later_hw[9, 9], later_hw[10, 10], later_hw[0, 0]) == (2, IGNORE, 0)
-    smaller_hw = overlapping(smaller_on_top=True)
-    assert (smaller_hw[9, 9], smaller_hw[10, 10], smaller_hw[6, 6]) == (1, IGNORE, 2)
+    names = {"small": 1, "large": 2, "ignore": IGNORE}
+    label_hw = draw(Drawing("a", HEIGHT, WIDTH, parts, names, smaller_on_top))
+    assert (label_hw[9, 9], label_hw[10, 10], label_hw[6, 6]) == labels
 
 
 def memory_of(drawing: Drawing | SegmentFile) -> float:
@@ -121,32 +106,61 @@ def memory_of(drawing: Drawing | SegmentFile) -> float:
 
 @pytest.mark.parametrize("smaller_on_top", [False, True])
 @pytest.mark.parametrize(
-    "region",
+    ("region", "times", "most"),
     [
-        rectangle(0, 0, 999, 999),
-        Polygons([[0, 0, 999, 0, 999, 999, 0, 999]] * 5),
-        RowRuns([0, 10**6], 999, 999, 1000, 1000),
-        Runs([0, 10**6], [1000, 1000]),
-        ellipse(500, 500, 499, 499),
+        (Polygons([[0, 0, 999, 0, 999, 999, 0, 999]] * 5), 20, 10),
+        (RowRuns([0, 10**6], 999, 999, 1000, 1000), 20, 10),
+        (Runs([0, 10**6], [1000, 1000]), 20, 10),
+        (Polygons([[v for x in range(999) for v in (x, 1, x + 0.5, 998)]]), 1, 50),
     ],
 )
-def test_memory_does_not_grow_with_the_number_of_regions(
-    region: Region, smaller_on_top: bool
+def test_a_small_file_of_large_regions_takes_little_memory(
+    region: Region, times: int, most: float, smaller_on_top: bool
 ) -> None:
-    # A file of 4 kB may describe thousands of regions as large as the image.
-    drawing = Drawing("a", 1000, 1000, [], {"x": 1}, smaller_on_top)
-    many = [Part("x", region, str(number)) for number in range(20)]
-    assert memory_of(drawing._replace(parts=many)) < 10
+    parts = [Part("x", region, str(number)) for number in range(times)]
+    assert memory_of(Drawing("a", 1000, 1000, parts, {"x": 1}, smaller_on_top)) < most
 
 
 def test_the_numbers_of_segments_take_little_memory(tmp_path: Path) -> None:
-    Image.fromarray(np.arange(3 * 10**6, dtype=np.uint8).reshape(1000, 1000, 3)).save(
-        tmp_path / "a.png"
-    )
+    rgb_hwc = np.arange(3 * 10**6, dtype=np.uint8).reshape(1000, 1000, 3)
+    Image.fromarray(rgb_hwc).save(tmp_path / "a.png")
     assert memory_of(SegmentFile(tmp_path / "a.png", 1000, 1000, {}, {})) < 12
 
 
-def test_a_polygon_of_many_crossings_takes_little_memory() -> None:
-    teeth = [v for x in range(999) for v in (x, 1, x + 0.5, 998)]
-    drawing = Drawing("a", 1000, 1000, [Part("x", Polygons([teeth]), "0")], {"x": 1})
-    assert memory_of(drawing) < 50
+def noise(seed: int) -> NDArray[np.bool_]:
+    """Draw blots of many shapes: with holes, blots in holes, and pixels that touch by a corner."""
+    rng = np.random.default_rng(seed)
+    height, width = rng.integers(1, 30, 2)
+    blot_hw = rng.random((height, width)) < rng.uniform(0.2, 0.9)
+    return np.kron(blot_hw, np.ones((1 + seed % 3, 1 + seed % 2))).astype(bool)
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+@pytest.mark.parametrize("seed", range(40))
+def test_the_outlines_of_all_areas_give_the_pixels_here_and_in_the_reference_of_coco(
+    seed: int,
+) -> None:
+    coco = pytest.importorskip("pycocotools.mask")
+    inside_hw = noise(seed)
+    ours_hw, coco_hw = np.zeros((2, *inside_hw.shape), int)
+    for ring_n2 in outlines(inside_hw):
+        ring = ring_n2.ravel().tolist()
+        steps_n2 = np.roll(ring_n2, -1, axis=0) - ring_n2
+        assert ((steps_n2 == 0).sum(1) == 1).all(), "each step is along the edges of pixels"
+        ours_hw += pixels(Polygons([ring]), *inside_hw.shape)
+        coco_hw += coco.decode(coco.frPyObjects([ring], *inside_hw.shape))[..., 0]
+    assert np.array_equal(ours_hw, inside_hw)
+    assert np.array_equal(coco_hw, inside_hw)
+
+
+def test_many_holes_are_joined_in_time() -> None:
+    inside_hw = np.random.default_rng(0).random((200, 300)) < 0.8
+    assert sum(len(ring_n2) for ring_n2 in outlines(inside_hw)) > 10_000
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_brush_strokes_give_the_pixels_back(seed: int) -> None:
+    inside_hw = noise(seed)
+    inside_hw = inside_hw if seed else np.ones((200, 200), np.bool_)  # longer than 16 bits hold
+    value_n = unpack(pack(inside_hw), 4 * inside_hw.size)
+    assert np.array_equal(value_n.reshape(*inside_hw.shape, 4)[..., 3] > 0, inside_hw)

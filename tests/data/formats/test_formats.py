@@ -9,15 +9,32 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from reconet.data import open_dataset
-from reconet.data.dataset import Dataset
-from reconet.data.formats import FORMATS, Recognised, folder_options, keep, open_drawn, read_folder
-from reconet.data.images.read import ORIENTATION, turn_upright
-from reconet.data.options import read_options
-from reconet.data.sets.folder_masks import FolderOptions
+from reconet.data import DATASETS, Dataset, formats, open_dataset
 from reconet.errors import DataError
 from reconet.types import Label
 from tests.data.formats.exports import EXPORTS, Scene
+
+ORIENTATION = 0x0112
+METHODS = dict(
+    zip(
+        range(2, 9),
+        (
+            Image.Transpose.FLIP_LEFT_RIGHT,
+            Image.Transpose.ROTATE_180,
+            Image.Transpose.FLIP_TOP_BOTTOM,
+            Image.Transpose.TRANSPOSE,
+            Image.Transpose.ROTATE_270,
+            Image.Transpose.TRANSVERSE,
+            Image.Transpose.ROTATE_90,
+        ),
+        strict=True,
+    )
+)
+
+
+def turn_upright(array: NDArray[np.uint8], turn: int) -> NDArray[np.uint8]:
+    image = Image.fromarray(array)
+    return np.asarray(image.transpose(METHODS[turn]) if turn > 1 else image)
 
 
 def drawn_scenes() -> tuple[list[Scene], tuple[str, ...]]:
@@ -38,9 +55,20 @@ MASKS = ("voc", "colour-masks", "index-masks")
 UPRIGHT = "turned upright, and labels are taken as drawn upright"
 
 
-def exported(root: Path, name: str) -> Recognised:
+def exported(root: Path, name: str) -> formats.Recognised:
     EXPORTS[name](root, SCENES, CLASSES)
-    return read_folder(root)
+    return formats.read_folder(root)
+
+
+def opened(found: formats.Recognised, note: str = "") -> list[Dataset]:
+    """Open a folder without writing anything."""
+    data, options = found.data, formats.folder_options(found.data)
+    assert any(note in one for one in (*data.notes, "")), data.notes
+    if data.images:
+        kind = DATASETS["folder"].options
+        assert kind is not None
+        return formats.open_drawn(data, kind.model_validate(options))  # type: ignore[arg-type]
+    return [open_dataset("folder", split, data.folder, options) for split in ("train", "val")]
 
 
 def check_labels(splits: list[Dataset], turns: Mapping[str, int] | None = None) -> None:
@@ -53,7 +81,7 @@ def check_labels(splits: list[Dataset], turns: Mapping[str, int] | None = None) 
             assert scene.split == dataset.split
             turn = (turns or {}).get(scene.name, 1)
             assert np.array_equal(image_hwc, turn_upright(scene.image_hwc, turn))
-            wanted_hw = _names(turn_upright(scene.label_hw[..., None], turn)[..., 0])
+            wanted_hw = _names(turn_upright(scene.label_hw, turn))
             assert np.array_equal(_names(label_hw, dataset.info.classes), wanted_hw)
             seen.append(scene.name)
     assert sorted(seen) == sorted(wanted)
@@ -71,20 +99,11 @@ def test_a_folder_is_recognised_and_gives_the_labels_that_were_exported(
     monkeypatch.setenv("RECONET_CACHE", str(tmp_path / "cache"))
     found = exported(tmp_path / "mine", name)
     assert found.format == name
-    keep(found.data, workers=0)
-    options = folder_options(found.data)
-    check_labels([open_dataset("folder", s, tmp_path / "mine", options) for s in ("train", "val")])
-
-
-@pytest.mark.parametrize("name", [name for name in EXPORTS if FORMATS[name].drawn])
-def test_labels_are_the_same_without_the_cache_and_nothing_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setenv("RECONET_CACHE", str(tmp_path / "cache"))
-    found = exported(tmp_path / "mine", name)
-    options = read_options(FolderOptions, folder_options(found.data))
-    check_labels(open_drawn(found.data, options))
+    check_labels(opened(found))
     assert not (tmp_path / "cache").exists()
+    formats.keep(found.data, workers=0)
+    options = formats.folder_options(found.data)
+    check_labels([open_dataset("folder", s, tmp_path / "mine", options) for s in ("train", "val")])
 
 
 def turned(root: Path, turn: int, scenes: Sequence[Scene], *, upright: bool) -> None:
@@ -102,15 +121,6 @@ def turned(root: Path, turn: int, scenes: Sequence[Scene], *, upright: bool) -> 
                 Image.fromarray(image_hwc).save(path, exif=exif)
 
 
-def opened(root: Path, note: str) -> list[Dataset]:
-    data = read_folder(root).data
-    assert any(note in one for one in data.notes), data.notes
-    options = read_options(FolderOptions, folder_options(data))
-    if data.images:
-        return open_drawn(data, options)
-    return [open_dataset("folder", split, root, folder_options(data)) for split in ("train", "val")]
-
-
 @pytest.mark.parametrize("turn", range(2, 9))
 @pytest.mark.parametrize("name", EXPORTS)
 def test_photographs_are_turned_as_exif_says_and_labels_fit_them(
@@ -119,7 +129,12 @@ def test_photographs_are_turned_as_exif_says_and_labels_fit_them(
     EXPORTS[name](tmp_path, SCENES, CLASSES)
     turned(tmp_path, turn, SCENES, upright=True)
     why = "as sizes tell" if turn > 4 else "for sizes do not tell"
-    check_labels(opened(tmp_path, f"6 photographs have an EXIF orientation: {UPRIGHT}, {why}"))
+    check_labels(
+        opened(
+            formats.read_folder(tmp_path),
+            f"6 photographs have an EXIF orientation: {UPRIGHT}, {why}",
+        )
+    )
 
 
 @pytest.mark.parametrize("turn", range(5, 9))
@@ -131,10 +146,12 @@ def test_labels_of_photographs_as_they_are_stored_fit_them_too(
     turned(tmp_path, turn, SCENES[1:], upright=False)
     turned(tmp_path, 3, SCENES[:1], upright=False)  # no size tells, but those of the others do
     if name in MASKS:
-        check_labels(opened(tmp_path, "not turned, for the masks fit"))
+        check_labels(opened(formats.read_folder(tmp_path), "not turned, for the masks fit"))
     else:
         turns = dict.fromkeys([scene.name for scene in SCENES], turn) | {SCENES[0].name: 3}
-        check_labels(opened(tmp_path, "turned upright, and so are the labels"), turns)
+        check_labels(
+            opened(formats.read_folder(tmp_path), "turned upright, and so are the labels"), turns
+        )
 
 
 @pytest.mark.parametrize("name", ["coco", "cvat", "labelme"])
@@ -153,7 +170,7 @@ def test_upright_regions_beside_stored_sizes_are_those_of_upright_photographs(
         for old, new in (("56", "x"), ("40", "56"), ("x", "40")):
             text = re.sub(rf'(?i)(height"?[:=] ?"?|width"?[:=] ?"?){old}\b', rf"\g<1>{new}", text)
         file.write_text(text)
-    for dataset in opened(tmp_path, "as drawn upright, as regions tell"):
+    for dataset in opened(formats.read_folder(tmp_path), "as drawn upright, as regions tell"):
         for _, got_hwc, got_hw in dataset:  # type: ignore[attr-defined]
             assert np.array_equal(got_hwc, image_hwc)
             assert np.array_equal(_names(got_hw, dataset.info.classes), _names(label_hw))
@@ -165,8 +182,8 @@ def test_labels_of_both_kinds_are_refused(tmp_path: Path, name: str) -> None:
     turned(tmp_path, 6, SCENES[:3], upright=False)
     turned(tmp_path, 6, SCENES[3:], upright=True)
     with pytest.raises(DataError, match="keep the two kinds in different folders"):
-        read_folder(tmp_path)
+        formats.read_folder(tmp_path)
 
 
 def test_every_format_has_an_export_to_test_it_by() -> None:
-    assert set(FORMATS) - set(EXPORTS) == {"black-white-masks"}
+    assert set(formats.FORMATS) - set(EXPORTS) == {"black-white-masks"}

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reconet.data.formats import read_folder
-from reconet.data.formats.draw import draw
+from reconet.data import formats
 from reconet.errors import ReconetError
 from tests.data.formats.exports import EXPORTS, Scene, save_image
 
@@ -24,12 +23,13 @@ STRANGE: tuple[Any, ...] = (
     None, True, -1, 10**30, 10**309, 1e308,
     float("nan"), "x\n\x1b[2J", "", [], {}, [[]], [0, 1], {"a": 1},
 )  # fmt: skip
+COCO = "annotations/instances_train2017.json"
 
 
 def read_and_draw(root: Path, form: str) -> None:
-    for one in read_folder(root, form).data.images:
+    for one in formats.read_folder(root, form).data.images:
         if not isinstance(one.labels, Path):
-            draw(one.labels)
+            formats.draw(one.labels)
 
 
 def failure(root: Path, form: str) -> str:
@@ -81,40 +81,51 @@ def test_a_strange_value_anywhere_in_a_json_is_read_or_refused_in_one_line(
         assert "\n" not in text, (where, new)
 
 
-def test_an_annotation_of_coco_that_cannot_be_drawn_is_named(tmp_path: Path) -> None:
-    write(tmp_path, "coco")
-    file = tmp_path / "annotations/instances_train2017.json"
-    good = json.loads(file.read_text())
-    for key, value, reason in (
-        ("category_id", 99, "no category has the id 99"),
-        ("image_id", 99, "no image has the id 99"),
-        ("segmentation", [[0, 0, "x", 1, 1, 1]], "'x' is no coordinate"),
-        ("segmentation", [[0, 0, 1, 1, 1]], "a polygon is a list x, y, x, y"),
-        ("segmentation", {"size": [3, 3], "counts": [9]}, "run lengths do not fill"),
-        ("segmentation", [[0, 0, 1e9, 0, 1, 1]], "its points are not near the image"),
-        ("segmentation", 5, "neither polygons nor run lengths"),
-    ):
-        content = changed(good, ("annotations", 1, key), value)
-        file.write_text(json.dumps(content))
-        text = failure(tmp_path, "coco")
-        assert f"{file}, annotations[1]" in text
-        assert reason in text
+@pytest.mark.parametrize(
+    ("form", "file", "where", "value", "reason"),
+    [
+        ("coco", COCO, ("annotations", 1, "category_id"), 99, "no category has the id 99"),
+        ("coco", COCO, ("annotations", 1, "image_id"), 99, "no image has the id 99"),
+        *(
+            ("coco", COCO, ("annotations", 1, "segmentation"), value, reason)
+            for value, reason in (
+                ([[0, 0, "x", 1, 1, 1]], "'x' is no coordinate"),
+                ([[0, 0, 1, 1, 1]], "a polygon is a list x, y, x, y"),
+                ({"size": [3, 3], "counts": [9]}, "run lengths do not fill"),
+                ([[0, 0, 1e9, 0, 1, 1]], "its points are not near the image"),
+                (5, "neither polygons nor run lengths"),
+            )
+        ),
+        ("coco", COCO, ("categories", 1, "id"), 1, "the id 1 is that of 'road' already"),
+        ("labelme", "train/a.json", ("shapes", 1, "points"), 5, "there are no points"),
+        (
+            "coco-panoptic",
+            "annotations/panoptic_train2017.json",
+            ("annotations", 0, "segments_info", 1, "id"),
+            300,
+            "segments_info[1]: the id 300 is there already",
+        ),
+    ],
+)
+def test_an_element_of_a_json_that_cannot_be_drawn_is_named(
+    tmp_path: Path, form: str, file: str, where: tuple[Any, ...], value: Any, reason: str
+) -> None:
+    path = write(tmp_path, form) / file
+    path.write_text(json.dumps(changed(json.loads(path.read_text()), where, value)))
+    text = failure(tmp_path, form)
+    assert f"{path}, {where[0]}[{where[1]}]: " in text
+    assert reason in text
 
 
 def test_annotations_with_boxes_only_are_left_out_and_counted(tmp_path: Path) -> None:
-    write(tmp_path, "coco")
-    file = tmp_path / "annotations/instances_train2017.json"
+    file = write(tmp_path / "coco", "coco") / COCO
     content = changed(json.loads(file.read_text()), ("annotations", 0, "segmentation"), [])
     file.write_text(json.dumps(content))
-    notes = read_folder(tmp_path).data.notes
+    notes = formats.read_folder(tmp_path / "coco").data.notes
     assert any("without an area: 1 (annotations[0])" in note for note in notes)
-
-
-def test_an_image_that_two_files_of_coco_label_is_refused(tmp_path: Path) -> None:
-    write(tmp_path, "coco")
-    file = tmp_path / "annotations/instances_train2017.json"
-    file.with_name("instances_more.json").write_text(file.read_text())
-    assert "both label train2017/a.png" in failure(tmp_path, "coco")
+    for text in write(tmp_path / "yolo", "yolo").rglob("*.txt"):
+        text.write_text("0 0.5 0.5 0.2 0.2\n")
+    assert "has no region with a class. left out: boxes" in failure(tmp_path / "yolo", "yolo")
 
 
 def coco(name: str) -> dict[str, Any]:
@@ -158,20 +169,20 @@ def label_file(root: Path, form: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["coco", "label-studio", "labelme", "cvat", "yolo"])
-def test_an_image_is_not_taken_for_one_of_another_folder(tmp_path: Path, form: str) -> None:
+def test_an_image_is_not_taken_for_one_of_another_folder_or_split(
+    tmp_path: Path, form: str
+) -> None:
     save_image(tmp_path / "seq1/0000.png", SCENES[0])
     label_file(tmp_path, form, "seq2/0000.png")
     assert "only seq1/0000.png: another image?" in failure(tmp_path, form)
     save_image(tmp_path / "seq2/0000.png", SCENES[0])
     label_file(tmp_path, form, "seq2/0000.png")
-    assert [one.image for one in read_folder(tmp_path).data.images] == [Path("seq2/0000.png")]
-
-
-@pytest.mark.parametrize("form", ["coco", "label-studio", "cvat", "yolo"])
-def test_labels_of_val_are_not_those_of_an_image_of_train(tmp_path: Path, form: str) -> None:
-    save_image(tmp_path / "images/train/0000.png", SCENES[0])
-    label_file(tmp_path, form, "images/val/0000.png")
-    assert "of val, and there is only images/train/0000.png" in failure(tmp_path, form)
+    assert [one.image for one in formats.read_folder(tmp_path).data.images] == [Path("seq2/0000.png")]
+    if form != "labelme":
+        save_image(tmp_path / "more/images/train/0000.png", SCENES[0])
+        label_file(tmp_path / "more", form, "images/val/0000.png")
+        text = failure(tmp_path / "more", form)
+        assert "of val, and there is only images/train/0000.png" in text
 
 
 def test_a_json_of_val_is_not_that_of_images_of_train(tmp_path: Path) -> None:
@@ -196,57 +207,39 @@ def test_folders_of_another_machine_do_not_hide_an_image(
 ) -> None:
     save_image(tmp_path / place, SCENES[0])
     label_file(tmp_path, "coco", name)
-    assert [one.image for one in read_folder(tmp_path).data.images] == [Path(place)]
-
-
-def test_two_meanings_of_one_number_are_refused(tmp_path: Path) -> None:
-    save_image(tmp_path / "a.png", SCENES[0])
-    file, content = tmp_path / "a.json", coco("a.png")
-    content["categories"].append({"id": 1, "name": "roof"})
-    file.write_text(json.dumps(content))
-    assert f"{file}, categories[1]: the id 1 is that of 'road' already" in failure(tmp_path, "coco")
-    content = coco("a.png")
-    content["images"].append(content["images"][0] | {"id": 2})
-    file.write_text(json.dumps(content))
-    assert f"{file} labels twice a.png" in failure(tmp_path, "coco")
-
-
-def test_two_segments_of_one_number_are_refused(tmp_path: Path) -> None:
-    file = write(tmp_path, "coco-panoptic") / "annotations/panoptic_train2017.json"
-    content = json.loads(file.read_text())
-    segments = content["annotations"][0]["segments_info"]
-    segments.append(segments[0] | {"category_id": 3})
-    file.write_text(json.dumps(content))
-    assert "segments_info[3]: the id 300 is there already" in failure(tmp_path, "coco-panoptic")
+    assert [one.image for one in formats.read_folder(tmp_path).data.images] == [Path(place)]
 
 
 def test_files_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
-    for root in (tmp_path / "yolo", tmp_path / "label-studio"):
-        save_image(root / "a.png", SCENES[0])
-        label_file(root, root.name, "a.png")
-    (tmp_path / "yolo" / "other.yaml").write_text("names: [roof]\n")
+    for form in ("yolo", "label-studio", "coco"):
+        save_image(tmp_path / form / "a.png", SCENES[0])
+        label_file(tmp_path / form, form, "a.png")
+    (tmp_path / "yolo/other.yaml").write_text("names: [roof]\n")
     assert "data.yaml and other.yaml name different classes" in failure(tmp_path / "yolo", "yolo")
-    tasks = tmp_path / "label-studio" / "tasks.json"
-    tasks.with_name("later.json").write_text(tasks.read_text())
-    assert "both label a.png" in failure(tasks.parent, "label-studio")
+    for form, file in (("label-studio", "tasks.json"), ("coco", "instances.json")):
+        text = (tmp_path / form / file).read_text()
+        (tmp_path / form / f"instances_{file}").write_text(text)
+        (tmp_path / form / file).rename(tmp_path / form / f"instances_2{file}")
+        assert "both label a.png" in failure(tmp_path / form, form)
+        (tmp_path / form / f"instances_{file}").unlink()
+    content = coco("a.png")
+    content["images"].append(content["images"][0] | {"id": 2})
+    (tmp_path / "coco/instances_2instances.json").write_text(json.dumps(content))
+    assert "labels twice a.png" in failure(tmp_path / "coco", "coco")
 
 
-def test_a_task_of_label_studio_with_two_images_is_refused(tmp_path: Path) -> None:
-    write(tmp_path, "label-studio-png")
-    (tmp_path / "tasks.json").unlink()
-    save_image(tmp_path / "images/1.png", SCENES[0])
-    save_image(tmp_path / "images/task-1.png", SCENES[0])
-    text = failure(tmp_path, "label-studio-png")
-    assert "task 1 of" in text
-    assert "may be images/1.png or images/task-1.png" in text
-
-
-def test_a_region_of_label_studio_with_two_labels_is_refused(tmp_path: Path) -> None:
-    save_image(tmp_path / "a.png", SCENES[0])
-    label_file(tmp_path, "label-studio", "a.png")
-    file = tmp_path / "tasks.json"
+def test_what_is_ambiguous_in_label_studio_is_refused(tmp_path: Path) -> None:
+    root = write(tmp_path / "png", "label-studio-png")
+    (root / "tasks.json").unlink()
+    save_image(root / "images/1.png", SCENES[0])
+    save_image(root / "images/task-1.png", SCENES[0])
+    assert "may be images/1.png or images/task-1.png" in failure(root, "label-studio-png")
+    save_image(tmp_path / "json/a.png", SCENES[0])
+    label_file(tmp_path / "json", "label-studio", "a.png")
+    file = tmp_path / "json/tasks.json"
     file.write_text(file.read_text().replace('["road"]', '["road", "roof"]'))
-    assert "[0].label[0]: a region has one label, not 2" in failure(tmp_path, "label-studio")
+    text = failure(tmp_path / "json", "label-studio")
+    assert "[0].label[0]: a region has one label, not 2" in text
 
 
 @pytest.mark.parametrize(
@@ -256,7 +249,7 @@ def test_a_region_of_label_studio_with_two_labels_is_refused(tmp_path: Path) -> 
         ("7 0.1 0.1 0.2 0.2 0.3 0.4", "there is no class 7"),
         ("0 0.1 0.1 0.2 nan 0.3 0.4", "fractions from 0 to 1"),
         ("0 10 10 20 20 30 40", "fractions from 0 to 1"),
-        ("road 0.1 0.1 0.2 0.2 0.3 0.4", "expected a class and numbers"),
+        ("road 0.1 0.1 0.2 0.2 0.3 0.4", "'road'"),
         ("0.9 0.1 0.1 0.2 0.2 0.3 0.4", "the class '0.9' is no whole number"),
         ("inf 0.1 0.1 0.2 0.2 0.3 0.4", "the class 'inf' is no whole number"),
     ],
@@ -269,16 +262,10 @@ def test_a_wrong_line_of_yolo_is_named(tmp_path: Path, line: str, reason: str) -
     assert reason in text
 
 
-def test_boxes_of_yolo_are_no_labels_of_pixels(tmp_path: Path) -> None:
-    write(tmp_path, "yolo")
-    for file in tmp_path.rglob("*.txt"):
-        file.write_text("0 0.5 0.5 0.2 0.2\n")
-    assert "has no region with a class. left out: boxes" in failure(tmp_path, "yolo")
-
-
 BOMB = """<?xml version="1.0"?><!DOCTYPE lolz [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]>
 <annotations><image name="&b;" width="16" height="10"/></annotations>"""
 FILE = '<annotations><meta/><image name="a.png" width="16" height="10">{}</image></annotations>'
+MASK = '<mask label="road" rle="1,2" left="0" top="0" width="2" height="2"/>'
 
 
 @pytest.mark.parametrize(
@@ -287,10 +274,7 @@ FILE = '<annotations><meta/><image name="a.png" width="16" height="10">{}</image
         (BOMB, "has a document type or entities, which are not read"),
         (FILE.format('<polygon label="road" points="1,1;2"/>'), "image 'a.png', polygon 1"),
         (FILE.format('<polygon label="road"/>'), "there is no 'points'"),
-        (
-            FILE.format('<mask label="road" rle="1,2" left="0" top="0" width="2" height="2"/>'),
-            "fill",
-        ),
+        (FILE.format(MASK), "fill"),
         (FILE.format('<box label="" xtl="1" ytl="1" xbr="2" ybr="2"/>'), "is no name of a class"),
         (FILE.format('<polygon label="r" points="1,1;nan,2;3,4"/>'), "'nan' is no coordinate"),
         ('<annotations><track id="0"/></annotations>', "export it as CVAT for images 1.1"),
@@ -329,22 +313,21 @@ def test_a_folder_of_links_in_a_circle_is_walked_once(tmp_path: Path) -> None:
     write(tmp_path, "labelme")
     (tmp_path / "train" / "again").symlink_to(tmp_path)
     (tmp_path / "train" / "itself").symlink_to("itself")
-    assert len(read_folder(tmp_path).data.images) == 2
+    assert len(formats.read_folder(tmp_path).data.images) == 2
 
 
 @pytest.mark.parametrize("content", ["", "[" * 100_000, "{}", "[1]", '{"shapes": 1}', "\x00"])
 def test_a_json_that_means_nothing_is_no_format(tmp_path: Path, content: str) -> None:
     (tmp_path / "a.json").write_text(content)
     with pytest.raises(ReconetError, match="holds no labels of a known format"):
-        read_folder(tmp_path)
+        formats.read_folder(tmp_path)
 
 
 def test_photographs_are_no_masks(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    scenes = [s._replace(image_hwc=rng.integers(0, 256, (90, 90, 3), np.uint8)) for s in SCENES]
-    for folder in ("images", "masks"):
-        EXPORTS["labelme"](tmp_path / folder, scenes, CLASSES)
-    for file in tmp_path.rglob("*.json"):
-        file.unlink()
+    for scene in SCENES:
+        photo = scene._replace(image_hwc=rng.integers(0, 256, (90, 90, 3), np.uint8))
+        for folder in ("images", "masks"):
+            save_image(tmp_path / folder / f"{scene.name}.png", photo)
     with pytest.raises(ReconetError, match="hold more than 64 colours"):
-        read_folder(tmp_path)
+        formats.read_folder(tmp_path)

@@ -1,16 +1,14 @@
 """Folders of masks: where they are, and what their values mean."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from reconet.data.formats import Recognised, folder_options, keep, open_drawn, read_folder
-from reconet.data.options import read_options
-from reconet.data.registry import open_dataset
-from reconet.data.sets.folder_masks import FolderOptions
+from reconet.data import formats, open_dataset
 from reconet.errors import DataError
 
 MASK_HW = np.array([[0, 1], [2, 1]], np.uint8).repeat(4, 0).repeat(5, 1)
@@ -35,12 +33,6 @@ def write(root: Path, image: str, mask: str, mask_hw: NDArray[np.uint8] = MASK_H
     return root
 
 
-def splits(found: Recognised) -> dict[str, int]:
-    keep(found.data, workers=0)
-    options, root = folder_options(found.data), found.data.folder
-    return {s: len(open_dataset("folder", s, root, options)) for s in ("train", "val")}
-
-
 @pytest.mark.parametrize(
     ("image", "mask", "counts"),
     [
@@ -61,69 +53,80 @@ def splits(found: Recognised) -> dict[str, int]:
 def test_images_and_masks_are_found_in_many_layouts(
     tmp_path: Path, image: str, mask: str, counts: tuple[int, int]
 ) -> None:
-    found = read_folder(write(tmp_path / "mine", image, mask))
+    root = write(tmp_path / "mine", image, mask)
+    found = formats.read_folder(root)
     assert found.format in ("index-masks", "voc")
-    assert tuple(splits(found).values()) == counts
     assert found.data.options["classes"] == ["class 0", "class 1", "class 2"]
+    formats.keep(found.data, workers=0)
+    options = formats.folder_options(found.data)
+    splits = [open_dataset("folder", split, root, options) for split in ("train", "val")]
+    assert tuple(map(len, splits)) == counts
 
 
-def options_of(root: Path, mask_hw: NDArray[np.uint8]) -> tuple[str, FolderOptions]:
-    found = read_folder(write(root, "images/{name}.jpg", "masks/{name}.png", mask_hw))
-    return found.format, read_options(FolderOptions, folder_options(found.data))
-
-
-def test_black_and_white_is_background_and_foreground(tmp_path: Path) -> None:
-    form, options = options_of(tmp_path, MASK_HW.clip(max=1) * np.uint8(255))
-    assert form == "black-white-masks"
-    assert options.classes == ("background", "foreground")
-    assert options.label_map == {0: "background", 255: "foreground"}
+@pytest.mark.parametrize(
+    ("values", "form", "options"),
+    [
+        (
+            (0, 255, 255),
+            "black-white-masks",
+            {
+                "classes": ["background", "foreground"],
+                "label_map": {"0": "background", "255": "foreground"},
+            },
+        ),
+        (
+            (7, 50, 255),
+            "index-masks",
+            {
+                "classes": ["class 7", "class 50"],
+                "label_map": {"7": "class 7", "50": "class 50", "255": "ignore"},
+            },
+        ),
+        (
+            ((0, 0, 0), (255, 128, 0), (1, 2, 3)),
+            "colour-masks",
+            {
+                "classes": ["background", "#ff8000", "#010203"],
+                "colours": {
+                    "background": [0, 0, 0],
+                    "#ff8000": [255, 128, 0],
+                    "#010203": [1, 2, 3],
+                },
+            },
+        ),
+    ],
+)
+def test_values_without_names_are_named_after_themselves(
+    tmp_path: Path, values: tuple[Any, ...], form: str, options: dict[str, Any]
+) -> None:
+    mask_hw = np.array(values, np.uint8)[MASK_HW]
+    found = formats.read_folder(write(tmp_path, "images/{name}.jpg", "masks/{name}.png", mask_hw))
+    assert found.format == form
+    assert dict(found.data.options) == options
 
 
 def test_grey_edges_of_black_and_white_are_void(tmp_path: Path) -> None:
     mask_hw = np.zeros((40, 256), np.uint8)
     mask_hw[10:] = 255
     mask_hw[10] = np.arange(256)
-    form, options = options_of(tmp_path, mask_hw[:, :256])
-    assert form == "black-white-masks"
-    assert options.label_map is not None
-    assert [options.label_map[n] for n in (0, 63, 64, 191, 192, 255)] == [
-        "background", "background", "ignore", "ignore", "foreground", "foreground",
-    ]  # fmt: skip
+    found = formats.read_folder(write(tmp_path, "images/{name}.jpg", "masks/{name}.png", mask_hw))
+    assert found.format == "black-white-masks"
+    assert found.data.options["label_map"] == {
+        "0-63": "background",
+        "64-191": "ignore",
+        "192-255": "foreground",
+    }
 
 
-def test_numbers_with_gaps_keep_their_numbers_as_names(tmp_path: Path) -> None:
-    table = np.array([7, 50, 255], np.uint8)
-    form, options = options_of(tmp_path, table[MASK_HW])
-    assert form == "index-masks"
-    assert options.classes == ("class 7", "class 50")
-    assert options.label_map == {7: "class 7", 50: "class 50", 255: "ignore"}
-
-
-def test_colours_without_names_are_called_by_their_digits(tmp_path: Path) -> None:
-    table = np.array([[0, 0, 0], [255, 128, 0], [1, 2, 3]], np.uint8)
-    form, options = options_of(tmp_path, table[MASK_HW])
-    assert form == "colour-masks"
-    assert options.colours is not None
-    assert options.colours["background"] == ((0, 0, 0),)
-    assert options.colours["#ff8000"] == ((255, 128, 0),)
-
-
-def test_names_come_from_a_list_of_labelme_too(tmp_path: Path) -> None:
+def test_names_come_from_a_list_of_labelme_or_a_label_map(tmp_path: Path) -> None:
     root = write(tmp_path, "images/{name}.jpg", "masks/{name}.png")
     (root / "class_names.txt").write_text("__ignore__\n_background_\ncat\ndog\n")
-    assert read_folder(root).data.options["classes"] == ["background", "cat", "dog"]
+    assert formats.read_folder(root).data.options["classes"] == ["background", "cat", "dog"]
     (root / "class_names.txt").write_text("cat\ndog\n")
     with pytest.raises(DataError, match="names 2 classes, and masks hold the number 2"):
-        read_folder(root)
-
-
-def test_a_label_map_beside_masks_of_numbers_gives_their_order(tmp_path: Path) -> None:
-    root = write(tmp_path, "images/{name}.jpg", "masks/{name}.png")
+        formats.read_folder(root)
     (root / "labelmap.txt").write_text("background:0,0,0::\ncat:250,0,0::\ndog:0,250,0::\n")
-    found = read_folder(root)
-    options = read_options(FolderOptions, folder_options(found.data))
-    assert options.label_map is not None
-    assert options.label_map[2] == "dog"
+    assert formats.read_folder(root).data.options["label_map"]["2"] == "dog"
 
 
 def test_masks_of_cvat_without_images_say_what_is_missing(tmp_path: Path) -> None:
@@ -131,11 +134,11 @@ def test_masks_of_cvat_without_images_say_what_is_missing(tmp_path: Path) -> Non
     (tmp_path / "ImageSets/Segmentation").mkdir(parents=True)
     (tmp_path / "ImageSets/Segmentation/default.txt").write_text("a\n")
     with pytest.raises(DataError, match="there are no images in"):
-        read_folder(tmp_path)
+        formats.read_folder(tmp_path)
 
 
 def test_a_name_that_no_list_can_hold_is_refused(tmp_path: Path) -> None:
-    found = read_folder(write(tmp_path, "{split}/x\t{name}.jpg", "{split}/x\t{name}_mask.png"))
-    options = read_options(FolderOptions, folder_options(found.data))
+    root = write(tmp_path, "{split}/x\t{name}.jpg", "{split}/x\t{name}_mask.png")
+    found = formats.read_folder(root)
     with pytest.raises(DataError, match="no list can hold its name"):
-        open_drawn(found.data, options)
+        formats.keep(found.data, workers=0)

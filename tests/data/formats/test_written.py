@@ -7,28 +7,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from reconet.data.classes import distinct_colours
-from reconet.data.formats import (
-    WRITTEN,
-    PredictedImage,
-    Recognised,
-    WrittenLabels,
-    folder_options,
-    open_drawn,
-    read_folder,
-    write_files,
-)
-from reconet.data.images.write import write_mask
-from reconet.data.options import read_options
-from reconet.data.sets.folder_masks import FolderOptions
+from reconet.data import formats
 from reconet.errors import OutputError
 from reconet.types import IGNORE, Label
-from tests.data.formats.test_formats import SCENES
+from tests.data.formats.exports import COLOURS, save_mask
+from tests.data.formats.test_formats import SCENES, opened
 
 READERS = {"labelstudio": "label-studio"}  # names of formats that differ when they are read
 CLASSES = ('a "b" & <c>', "no: yes # 1", "côté", "sea", "#804080")
-
-PALETTE = ((0, 0, 0), (255, 0, 0))
 
 
 def predicted(background: bool) -> dict[str, Label]:
@@ -50,10 +36,9 @@ def write(root: Path, name: str, labels: dict[str, Label], classes: tuple[str, .
         path, mask = root / name / "images" / place, root / "masks" / f"{number}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(np.zeros((*label_hw.shape, 3), np.uint8)).save(path)
-        write_mask(mask, label_hw, ())
-        images.append(PredictedImage(place, path, place.removesuffix(".png"), mask))
-    palette = distinct_colours(len(classes))
-    written = write_files(name, WRITTEN[name], root, images, classes, palette)
+        save_mask(mask, label_hw)
+        images.append(formats.PredictedImage(place, path, place.removesuffix(".png"), mask))
+    written = formats.write_files(name, formats.WRITTEN[name], root, images, classes, COLOURS)
     assert written.notes == ()
     return written.folder
 
@@ -67,19 +52,18 @@ def accept(folder: Path) -> None:
     path.write_text(json.dumps(tasks))
 
 
-def read(folder: Path) -> tuple[Recognised, dict[str, tuple[Label, tuple[str, ...]]]]:
+def read(folder: Path) -> tuple[formats.Recognised, dict[str, tuple[Label, tuple[str, ...]]]]:
     """Read a folder. Return the labels of each image, and their classes."""
-    found = read_folder(folder)
-    splits = open_drawn(found.data, read_options(FolderOptions, folder_options(found.data)))
+    found = formats.read_folder(folder)
     return found, {
         Path(name).name: (label_hw, dataset.info.classes)
-        for dataset in splits
+        for dataset in opened(found)
         for name, _, label_hw in dataset  # type: ignore[attr-defined]
     }
 
 
 @pytest.mark.parametrize("background", [True, False])
-@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize("name", formats.WRITTEN)
 def test_pre_labels_are_recognised_and_give_the_same_labels(
     tmp_path: Path, name: str, background: bool
 ) -> None:
@@ -126,39 +110,27 @@ def test_a_json_of_labelme_names_its_image_by_a_path_that_leads_there(tmp_path: 
 
 def write_small(
     out: Path, *names: str, format_name: str = "labelme", label: int = 1
-) -> WrittenLabels:
+) -> formats.WrittenLabels:
     """Write the labels of small images."""
     mask = out / f"mask{label}.png"
-    write_mask(mask, np.full((3, 4), label, np.uint8), ())
-    images = [PredictedImage(n, out / n, n.rpartition(".")[0], mask) for n in names]
-    return write_files(
-        format_name, WRITTEN[format_name], out, images, ("background", "cell"), PALETTE
-    )
+    save_mask(mask, np.full((3, 4), label, np.uint8))
+    images = [formats.PredictedImage(n, out / n, n.rpartition(".")[0], mask) for n in names]
+    encode = formats.WRITTEN[format_name]
+    return formats.write_files(format_name, encode, out, images, ("background", "cell"), COLOURS)
 
 
-def test_a_file_that_was_not_changed_is_replaced(tmp_path: Path) -> None:
-    write_small(tmp_path, "a.png")
-    before = (tmp_path / "labelme/a.json").read_text()
-    result = write_small(tmp_path, "a.png", label=0)
-    assert (result.files, result.notes) == (1, ())
-    assert (tmp_path / "labelme/a.json").read_text() != before
-
-
-def test_a_file_that_was_corrected_is_kept_and_named(tmp_path: Path) -> None:
+def test_only_a_file_that_was_not_changed_is_replaced(tmp_path: Path) -> None:
     write_small(tmp_path, "a.png", "b.png")
-    path = tmp_path / "labelme/a.json"
+    path, other = tmp_path / "labelme/a.json", tmp_path / "labelme/b.json"
     path.write_text("corrected")
+    before = other.read_text()
     result = write_small(tmp_path, "a.png", "b.png", label=0)
-    assert path.read_text() == "corrected"
-    assert result.files == 1
+    assert (path.read_text(), result.files) == ("corrected", 1)
     assert "labelme/a.json was changed since" in result.notes[0]
-
-
-def test_a_file_of_a_stranger_is_kept(tmp_path: Path) -> None:
+    assert other.read_text() != before
     (tmp_path / "coco").mkdir()
-    (tmp_path / "coco/annotations.json").write_text("{}")
-    result = write_small(tmp_path, "a.png", format_name="coco")
-    assert result.files == 0
+    (tmp_path / "coco/annotations.json").write_text("{}")  # of a stranger
+    assert write_small(tmp_path, "a.png", format_name="coco").files == 0
     assert (tmp_path / "coco/annotations.json").read_text() == "{}"
 
 

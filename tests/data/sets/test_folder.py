@@ -11,7 +11,6 @@ import pytest
 from PIL import Image
 
 from reconet.data import complete_recipe, open_dataset
-from reconet.data.dataset import FileDataset, left_out_note
 from reconet.errors import DataError, ReconetError
 from reconet.recipes import find_recipe, override
 from tests.data.sets.helpers import CLASSES, LABEL, names_of, opened, write_flat
@@ -70,18 +69,14 @@ def test_a_file_of_pairs(tmp_path: Path) -> None:
         opened(tmp_path, pairs="none.tsv")
 
 
-def test_a_label_map_makes_binary_masks_right(tmp_path: Path) -> None:
-    binary_hw = np.where(LABEL == 1, 255, 0).astype(np.uint8)
-    write_flat(tmp_path, ["a", "b"], binary_hw)
+def test_a_label_map_makes_binary_masks_right_and_other_numbers_illegal(tmp_path: Path) -> None:
+    write_flat(tmp_path, ["a", "b"], np.where(LABEL == 1, 255, 0).astype(np.uint8))
     mapped = {"classes": ["no", "yes"], "label_map": {"0": "no", "255": 1}}
     dataset = open_dataset("folder", "train", tmp_path, mapped)
     np.testing.assert_array_equal(dataset[0].label_hw, LABEL == 1)
-    plain = open_dataset("folder", "train", tmp_path, {"classes": ["no", "yes"]})
-    assert set(np.unique(plain[0].label_hw)) == {0, 255}
-
-
-def test_with_a_label_map_only_its_numbers_are_legal(tmp_path: Path) -> None:
     write_flat(tmp_path, ["a", "b"])
+    ranges = opened(tmp_path, label_map={"0": "sky", "1-9": "road", "10-255": "ignore"})
+    np.testing.assert_array_equal(np.unique(ranges[0].label_hw), [0, 2, 255])
     dataset = opened(tmp_path, label_map={"0": 0, "1": "ignore"})
     with pytest.raises(DataError, match=rf"2 \({10 * HEIGHT} pixels\); legal: 0..1, 255"):
         dataset[0]
@@ -118,28 +113,19 @@ def test_masks_may_have_longer_names_and_other_spellings(tmp_path: Path) -> None
     np.testing.assert_array_equal(dataset[0].label_hw, LABEL)
 
 
-def test_images_without_a_mask_are_left_out_and_said(tmp_path: Path) -> None:
+def test_images_without_a_mask_are_left_out_and_told(tmp_path: Path) -> None:
     write_flat(tmp_path, ["a", "b", "c", "d"])
     (tmp_path / "masks/b.png").unlink()
     (tmp_path / "images/c.jpg").unlink()
+    train: Any = opened(tmp_path, val_fraction=0.5)
+    val: Any = opened(tmp_path, "val", val_fraction=0.5)
+    assert sorted(names_of(train) + names_of(val)) == ["a", "d"], "only those with a mask"
+    assert (train.without_mask, val.without_mask) == (("b",), ())
     save_list(tmp_path / "train.txt", ["a", "b"])
     save_list(tmp_path / "val.txt", ["d"])
     train, val = opened(tmp_path), opened(tmp_path, "val")
-    assert isinstance(train, FileDataset)
     assert (names_of(train), train.without_mask, train.without_image) == (["a"], ("b",), ("c",))
-    assert left_out_note(train) == (
-        "train leaves out 1 of 2 images, which have no mask, such as b."
-    )
-    assert left_out_note(val) is None
-
-
-def test_without_folders_and_lists_only_images_with_a_mask_are_divided(tmp_path: Path) -> None:
-    write_flat(tmp_path, list("abcdef"))
-    for name in "abcd":
-        (tmp_path / f"masks/{name}.png").unlink()
-    train, val = opened(tmp_path), opened(tmp_path, "val")
-    assert sorted(names_of(train) + names_of(val)) == ["e", "f"]
-    assert [left_out_note(train) is None, left_out_note(val) is None] == [False, True]
+    assert (names_of(val), val.without_mask) == (["d"], ())
 
 
 def test_where_no_image_has_a_mask_the_error_says_what_names_were_expected(tmp_path: Path) -> None:
@@ -189,7 +175,10 @@ def test_what_does_not_pair_is_named(tmp_path: Path) -> None:
         ({"classes": ["a", "a"]}, "classes must be different names"),
         ({"label_map": {"0": "rod"}}, "'rod' is neither a class nor 'ignore'"),
         ({"label_map": {"0": 3}}, "3 is neither a class nor 'ignore'"),
-        ({"label_map": {"x": 0}}, "data.options.label_map"),
+        *(
+            ({"label_map": wrong}, "data.options.label_map")
+            for wrong in ({"x": 0}, {"5-3": 0}, {"0-300": 0}, {"0-5": 0, "3": 1}, {"x-y": 0})
+        ),
         ({"ignore": 0}, "ignore has 0, which is also the number of 'road'"),
         ({"colours": {"road": [0, 0, 0]}}, "colours lacks grass, sky"),
         ({"colours": {"road": [0, 0, 300]}}, "data.options.colours.road"),
@@ -304,15 +293,6 @@ def test_a_turned_image_is_read_as_people_see_it_if_asked(tmp_path: Path) -> Non
     with pytest.raises(DataError, match="but its image"):
         opened(tmp_path)[0]
     assert opened(tmp_path, upright=True)[0].image_hwc.shape == (HEIGHT, WIDTH, 3)
-
-
-def test_a_label_map_takes_ranges(tmp_path: Path) -> None:
-    write_flat(tmp_path, ["a", "b"])
-    dataset = opened(tmp_path, label_map={"0": "sky", "1-9": "road", "10-255": "ignore"})
-    np.testing.assert_array_equal(np.unique(dataset[0].label_hw), [0, 2, 255])
-    for wrong in ({"5-3": 0}, {"0-300": 0}, {"0-5": 0, "3": 1}, {"x-y": 0}):
-        with pytest.raises(ReconetError, match=r"data\.options\.label_map"):
-            opened(tmp_path, label_map=wrong)
 
 
 def test_the_class_names_must_be_given(tmp_path: Path) -> None:
