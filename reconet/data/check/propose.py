@@ -87,9 +87,9 @@ def find_table(values: Values, classes: Sequence[str], options: FolderOptions) -
             if ends and numbers in even and new:
                 void = {n: to for n, to in _void(options).items() if n not in numbers}
                 return {number: label for label, number in enumerate(numbers)} | void
-    if count == 2 and labelled == [1, 2, 3]:  # a trimap: the object, the rest, void between them
-        first = int(classes[0].lower() == BACKGROUND)
-        return {1: first, 2: 1 - first, 3: IGNORE} | _void(options)
+    if labelled == list(range(1, count + 2)):  # as in trimaps, where the object comes first
+        in_order = range(count)[:: -1 if count == 2 and classes[0].lower() == BACKGROUND else 1]
+        return dict(enumerate([*in_order, IGNORE], 1)) | _void(options)
     return None
 
 

@@ -135,6 +135,10 @@ class CheckReport:
         return tuple(finding for finding in self.findings if finding.level == "problem")
 
     @property
+    def notes(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.level == "note")
+
+    @property
     def ok(self) -> bool:
         return not self.problems
 
@@ -190,10 +194,8 @@ class CheckReport:
         for finding in sorted(self.findings, key=lambda finding: finding.level == "note"):
             first, *rest = finding.lines(file)
             lines += [f"{finding.level}: {first}", *rest]
-        problems = len(self.problems)
-        notes = len(self.findings) - problems
-        told = [counted(problems, "problem") if problems else "no problems"]
-        told += [counted(notes, "note")] if notes else []
+        told = [counted(len(self.problems), "problem") if self.problems else "no problems"]
+        told += [counted(len(self.notes), "note")] if self.notes else []
         return [*lines, ", ".join(told) if self.findings else "nothing is wrong"]
 
 

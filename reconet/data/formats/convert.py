@@ -12,8 +12,8 @@ they are, only the lists are written.
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
@@ -85,9 +85,16 @@ def keep(own: OwnData, workers: int | None = None, progress: Progress = SILENT) 
         for index, one in enumerate(own.images)
         if not isinstance(one.labels, Path)
     ]
-    with _locked(place):
-        plan = PreparePlan(jobs=jobs, work=draw_mask, finish=lambda: _finish(own, place, jobs))
-        run_plan(plan, workers, progress)
+    plan = PreparePlan(jobs=jobs, work=draw_mask, finish=lambda: _finish(own, place, jobs))
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        handle = open_own(place / LOCK, os.O_RDWR)
+    except OSError as error:
+        raise OutputError(f"cannot use {place}: {error.strerror}.") from error
+    with os.fdopen(handle):
+        with suppress(OSError):  # a file system without locks: two then write the same bytes
+            lock_file(handle)
+        run_plan(plan, workers, progress)  # one process at a time; others then find the masks
 
 
 def draw_mask(job: Job) -> None:
@@ -170,19 +177,3 @@ def _finish(own: OwnData, place: Path, jobs: Sequence[Job]) -> dict[str, int]:
     about = {"dataset": "folder", "root": str(root), "entries": len(own.images)}
     write_text(place / ABOUT, json.dumps(about))  # last: it says that all is there
     return counts
-
-
-@contextmanager
-def _locked(place: Path) -> Iterator[None]:
-    """Let one process draw at a time. Others wait, and find the masks."""
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        handle = open_own(place / LOCK, os.O_RDWR)
-    except OSError as error:
-        raise OutputError(f"cannot use {place}: {error.strerror}.") from error
-    try:
-        with suppress(OSError):  # a file system without locks: two then write the same bytes
-            lock_file(handle)
-        yield
-    finally:
-        os.close(handle)

@@ -71,7 +71,7 @@ class Folder:
 
     def read(self, options: Mapping[str, Any]) -> dict[str, Mask]:
         """Read all labels of train and val."""
-        labels = {}
+        labels: dict[str, Mask] = {}
         for split in ("train", "val"):
             dataset = open_dataset("folder", split, self.root, options)
             labels |= {dataset.name(i): dataset[i].label_hw for i in range(len(dataset))}

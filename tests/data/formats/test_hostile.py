@@ -177,7 +177,9 @@ def test_an_image_is_not_taken_for_one_of_another_folder_or_split(
     assert "only seq1/0000.png: another image?" in failure(tmp_path, form)
     save_image(tmp_path / "seq2/0000.png", SCENES[0])
     label_file(tmp_path, form, "seq2/0000.png")
-    assert [one.image for one in formats.read_folder(tmp_path).data.images] == [Path("seq2/0000.png")]
+    assert [one.image for one in formats.read_folder(tmp_path).data.images] == [
+        Path("seq2/0000.png")
+    ]
     if form != "labelme":
         save_image(tmp_path / "more/images/train/0000.png", SCENES[0])
         label_file(tmp_path / "more", form, "images/val/0000.png")
