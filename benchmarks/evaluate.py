@@ -223,7 +223,7 @@ def _miou(samples: list[Sample], predicted: list[Tensor], num_classes: int) -> f
     count_kk = torch.zeros(num_classes, num_classes, dtype=torch.int64)
     for sample, predicted_hw in zip(samples, predicted, strict=True):
         count_kk += confusion_matrix(torch.from_numpy(sample.label_hw), predicted_hw, num_classes)
-    return 100 * scores(count_kk).mean_iou.item()
+    return 100 * scores(count_kk).mean_iou
 
 
 def main() -> None:

@@ -23,8 +23,8 @@ from reconet.cli.output import show_progress
 from reconet.data.images.draw import Tile, fit, sheet
 from reconet.engine import read_log, read_starts
 from reconet.evaluation import Evaluation, evaluate
-from reconet.export.model_card import default_title, model_card
-from reconet.inference.by_name import PRETRAINED
+from reconet.export.share import default_title, model_card
+from reconet.inference.network import PRETRAINED
 from reconet.inference.predictor import Predictor
 from reconet.models import load_trained, save_compact
 from reconet.recipes import Recipe, apply_overrides, read_recipe, without_paths

@@ -22,8 +22,14 @@ from torch import Tensor
 
 from reconet.data.scenes.generate import CLASSES, PALETTE
 from reconet.errors import ReconetError, first_line, pick
-from reconet.export.formats import save_openvino, to_onnx, to_openvino, write_onnx
-from reconet.export.graph import export_info, trace
+from reconet.export.formats import (
+    export_info,
+    save_openvino,
+    to_onnx,
+    to_openvino,
+    trace,
+    write_onnx,
+)
 from reconet.export.int8 import quantise
 from reconet.export.sample_images import SampleImages, batch_of, load_samples
 from reconet.inference.backends import LABELS, open_exported, open_openvino

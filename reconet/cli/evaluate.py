@@ -125,7 +125,7 @@ def _open_fast(
 
 def _tables(result: "Evaluation") -> "list[RenderableType]":
     """Return the IoU of each class, the scores, and the protocol that they depend on."""
-    from reconet.evaluation.benchmarks import score_labels
+    from reconet.evaluation.metrics import score_labels
 
     parts: list[RenderableType] = []
     title = f"{result.title or result.dataset} {result.split}, {counted(result.images, 'image')}"

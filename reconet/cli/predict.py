@@ -98,8 +98,7 @@ def predict(
     """
     settings = eval_settings(scales, flip, mode, relative_to)
     budget = parse_amount(memory, "--memory", LEAST_MEMORY)
-    from reconet.inference import predict_folder
-    from reconet.inference.video import is_video
+    from reconet.inference import is_video, predict_folder
     from reconet.recipes import apply_overrides
 
     videos = [one for one in images if is_video(one)]
@@ -146,9 +145,8 @@ def _predict_videos(
     how: Mapping[str, Any],
 ) -> None:
     """Write one video of overlays for each argument."""
-    from reconet.inference import Predictor, Protocol
-    from reconet.inference.by_name import find_network
-    from reconet.inference.folder.predict import default_out
+    from reconet.inference import Predictor, Protocol, find_network
+    from reconet.inference.folder import default_out
     from reconet.inference.video import predict_video
     from reconet.recipes import apply_overrides
 

@@ -28,7 +28,7 @@ def zoo(
       reconet zoo pspnet ade20k
       reconet zoo torchvision --json
     """
-    from reconet.inference import describe_shipped
+    from reconet.inference.shipped import describe_shipped
     from reconet.zoo import ListedNetwork, cached_path, search_public
 
     own, public = describe_shipped(words or []), search_public(words or [])

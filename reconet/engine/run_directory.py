@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from reconet.engine.checkpoint import offer_best, saved_step
 from reconet.errors import OutputError, TrainingError
-from reconet.evaluation.benchmarks import without_nan
+from reconet.evaluation.metrics import without_nan
 from reconet.recipes import read_recipe, write_recipe
 from reconet.recipes.schema import Recipe, list_settings
 from reconet.system.distributed import Processes

@@ -8,7 +8,7 @@ from reconet.data.dataset import Dataset
 from reconet.engine.inputs import Inputs
 from reconet.engine.stop import StopSwitch
 from reconet.evaluation import no_labels_error
-from reconet.evaluation.benchmarks import benchmark_scores, named_scores
+from reconet.evaluation.metrics import benchmark_scores, named_scores
 from reconet.models.liveness import mean_liveness, record_liveness
 from reconet.models.segmenter import Segmenter
 from reconet.system.distributed import Processes

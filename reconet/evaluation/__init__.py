@@ -1,10 +1,8 @@
 """Score trained networks on datasets.
 
-evaluate.py           evaluate a run on a split of its dataset
+evaluate.py           evaluate a run on a split of its dataset, files for test servers
 confusion.py          count one confusion matrix over all images and all processes
-metrics.py            compute scores from a confusion matrix
-benchmarks.py         the scores that each benchmark is quoted by
-submit.py             files for the test servers of datasets
+metrics.py            scores from a confusion matrix, as each benchmark is quoted by
 kept_validation.py    what a run keeps of its best validation: counts, and some images
 """
 
@@ -15,6 +13,7 @@ from reconet.evaluation.evaluate import (
     evaluate,
     no_labels_error,
     open_labelled,
+    open_submission,
 )
 from reconet.evaluation.kept_validation import (
     KeptImage,
@@ -38,4 +37,5 @@ __all__ = [
     "keep_validation",
     "no_labels_error",
     "open_labelled",
+    "open_submission",
 ]

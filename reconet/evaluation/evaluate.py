@@ -1,21 +1,25 @@
-"""Evaluate a trained network on a split of its dataset."""
+"""Evaluate a trained network on a split of its dataset, and write files for test servers.
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+The formats of the servers are declared in the files of the datasets.
+"""
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 from torch import Tensor
 
-from reconet.data import open_split
+from reconet.data import DATASETS, open_split
 from reconet.data.dataset import Dataset, has_labels, left_out_note
 from reconet.data.dataset_file import dataset_settings, is_dataset_file
+from reconet.data.entry import SubmissionFormat
 from reconet.errors import DataError, RecipeError
-from reconet.evaluation.benchmarks import benchmark_scores, named_scores, without_nan
 from reconet.evaluation.confusion import Confusion, count_confusion
-from reconet.evaluation.submit import Submission, open_submission
-from reconet.inference.by_name import find_in_processes
-from reconet.inference.network import Network, open_network
+from reconet.evaluation.metrics import benchmark_scores, named_scores, without_nan
+from reconet.inference.network import find_in_processes, open_network
 from reconet.inference.own_network import UNKNOWN
 from reconet.inference.predictor import Predictor
 from reconet.inference.protocol import Protocol
@@ -23,8 +27,10 @@ from reconet.models.trained import NetworkInfo
 from reconet.recipes import apply_overrides
 from reconet.recipes.schema import Data, Recipe, Train
 from reconet.system.distributed import join_processes
+from reconet.system.files import check_output_folder, write_atomic
 from reconet.system.own_code import explain_missing_import
 from reconet.system.progress import SILENT, Progress
+from reconet.types import Label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +94,14 @@ def evaluate(
             chosen = split or settings.val_split
             dataset = open_labelled(settings, chosen, root, network.info, owner)
         check_classes(network.info.classes, dataset, owner)
-        submission = _open_submission(dataset, settings.name, submit)
+        submission = None
+        if submit is not None:
+            submission = open_submission(settings.name, dataset.split, submit)
+        elif not has_labels(dataset):
+            raise DataError(
+                f"{settings.name} {dataset.split} has no labels to score against; --submit writes "
+                "predictions for the test server."
+            )
         progress = progress if processes.is_first else SILENT
         if note := left_out_note(dataset):
             progress.note(note)
@@ -109,12 +122,36 @@ def evaluate(
         submitted = None
         if submission is not None:
             submitted = str(submission.finish([dataset.name(i) for i in range(len(dataset))]))
-        result = _summarise(network, dataset, protocol, confusion, submitted)
+        figures, iou = score_counts(confusion, dataset.info.name, network.info.classes)
+        if not figures and submission is None:
+            raise no_labels_error(dataset)
         moved = settings if root is None else settings.model_copy(update={"root": root})
-        result = replace(result, title=dataset.info.title if given else moved.title)
         # A score of other images than the training's stands alone.
         is_own = root is None and not given and settings == network.info.recipe.data
-        return result if is_own else replace(result, in_training=None)
+        return Evaluation(
+            dataset=dataset.info.name,
+            title=dataset.info.title if given else moved.title,
+            split=dataset.split,
+            images=len(dataset),
+            protocol=str(protocol),
+            step=network.info.step,
+            figures=figures,
+            iou=iou,
+            in_training=_score_in_training(network.info, dataset) if is_own else None,
+            submission=submitted,
+            count_kk=confusion.count_kk,
+        )
+
+
+def score_counts(
+    confusion: Confusion, dataset: str, classes: tuple[str, ...]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the scores by name, and the IoU of each class. Both are empty without labels."""
+    if not confusion.count_kk.any():
+        return {}, {}
+    iou_k = benchmark_scores(confusion.count_kk, dataset, classes).iou_k
+    figures = named_scores(confusion.count_kk, dataset, classes, confusion.boundary_3k)
+    return figures, dict(zip(classes, iou_k.tolist(), strict=True))
 
 
 def _settings_of(data: str | Path | Data | None, own: Data) -> Data:
@@ -160,48 +197,6 @@ def no_labels_error(dataset: Dataset) -> DataError:
     return DataError(f"{where} has no labelled pixel to score against.")
 
 
-def _open_submission(dataset: Dataset, name: str, submit: Path | None) -> Submission | None:
-    if submit is not None:
-        return open_submission(name, dataset.split, submit)
-    if not has_labels(dataset):
-        raise DataError(
-            f"{name} {dataset.split} has no labels to score against; --submit writes "
-            "predictions for the test server."
-        )
-    return None
-
-
-def _summarise(
-    network: Network,
-    dataset: Dataset,
-    protocol: Protocol,
-    confusion: Confusion,
-    submitted: str | None,
-) -> Evaluation:
-    count_kk = confusion.count_kk
-    figures: dict[str, float] = {}
-    iou: dict[str, float] = {}
-    name, classes = dataset.info.name, network.info.classes
-    if count_kk.sum() > 0:
-        figures = named_scores(count_kk, name, classes, confusion.boundary_3k)
-        iou_k = benchmark_scores(count_kk, name, classes).iou_k
-        iou = dict(zip(classes, iou_k.tolist(), strict=True))
-    elif submitted is None:
-        raise no_labels_error(dataset)
-    return Evaluation(
-        dataset=name,
-        split=dataset.split,
-        images=len(dataset),
-        protocol=str(protocol),
-        step=network.info.step,
-        figures=figures,
-        iou=iou,
-        in_training=_score_in_training(network.info, dataset),
-        submission=submitted,
-        count_kk=count_kk,
-    )
-
-
 def _score_in_training(info: NetworkInfo, dataset: Dataset) -> dict[str, Any] | None:
     """Return the score that a training gave a network on the same split, and by which protocol."""
     data = info.recipe.data
@@ -211,3 +206,46 @@ def _score_in_training(info: NetworkInfo, dataset: Dataset) -> dict[str, Any] | 
     ):
         return None
     return {"miou": info.score["miou"], "protocol": str(Protocol.in_training(data))}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submission:
+    """Predictions of a split, as files. Any process may `put`; one of them calls `finish`."""
+
+    directory: Path
+    split: str
+    format: SubmissionFormat
+
+    def put(self, name: str, label_hw: Label) -> None:
+        """Write the prediction for one image."""
+        content = self.format.encode(label_hw)
+        write_atomic(self.path(name), lambda file: file.write(content))
+
+    def path(self, name: str) -> Path:
+        return self.directory / self.format.path.format(split=self.split, name=name)
+
+    def finish(self, names: Sequence[str]) -> Path:
+        """Return what to send, once all images have been put."""
+        if not self.format.archive:
+            return self.path("").parent
+        target = self.directory / self.format.archive.format(split=self.split)
+        write_atomic(target, lambda file: self._zip(file, names))
+        shutil.rmtree(self.path("").parent)
+        return target
+
+    def _zip(self, file: IO[bytes], names: Sequence[str]) -> None:
+        with ZipFile(file, "w", ZIP_STORED) as archive:
+            for name in names:
+                path = self.path(name)
+                archive.writestr(ZipInfo(path.name), path.read_bytes())  # no dates: same bytes
+
+
+def open_submission(dataset: str, split: str, directory: Path) -> Submission:
+    """Return a submission into `directory`, for a dataset that has a test server."""
+    known = {name: entry.submission for name, entry in DATASETS.items() if entry.submission}
+    if dataset not in known:
+        raise RecipeError(
+            f"{dataset} has no test server that --submit knows; {', '.join(sorted(known))} have."
+        )
+    check_output_folder(directory, option="--submit")
+    return Submission(directory=directory, split=split, format=known[dataset])

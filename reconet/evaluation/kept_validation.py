@@ -21,9 +21,8 @@ from torch import Tensor
 from reconet.data import open_split
 from reconet.data.dataset import Dataset, Sample, evenly_spaced, sample_evenly
 from reconet.data.images.draw import Tile, colourise, fit, write_sheet
-from reconet.evaluation.benchmarks import benchmark_scores, named_scores
-from reconet.evaluation.confusion import count_model_confusion
-from reconet.evaluation.evaluate import Evaluation, check_classes, no_labels_error
+from reconet.evaluation.confusion import Confusion, count_model_confusion
+from reconet.evaluation.evaluate import Evaluation, check_classes, no_labels_error, score_counts
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import predict_labels
 from reconet.models.segmenter import Segmenter
@@ -101,7 +100,7 @@ def best_evaluation(
         images, count_kk = kept.scored, torch.tensor(kept.counts)
     else:
         images, count_kk = _count(load_trained(directory), processes, progress)
-    iou_k = benchmark_scores(count_kk, data.name, info.classes).iou_k
+    figures, iou = score_counts(Confusion(count_kk, 0), data.name, info.classes)
     return Evaluation(
         dataset=data.name,
         title=data.title,
@@ -109,8 +108,8 @@ def best_evaluation(
         images=images,
         protocol=str(Protocol.in_training(data)),
         step=info.step,
-        figures=named_scores(count_kk, data.name, info.classes),
-        iou=dict(zip(info.classes, iou_k.tolist(), strict=True)),
+        figures=figures,
+        iou=iou,
         count_kk=count_kk,
     )
 

@@ -1,13 +1,15 @@
 """Compute scores from a confusion matrix, and from counts of pixels at boundaries.
 
-These functions are pure. The caller sums over images and processes.
+These functions are pure. The caller sums over images and processes. What is special to a benchmark
+is declared in the file of its dataset: absent classes and extra scores.
 
 Dimensions: n pixels, h, w rows and columns, k classes. count_kk[t, p] = pixels of true class t
 predicted as p. boundary_3k = pixels at boundaries of a class: true and predicted, true, predicted.
 """
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import cv2
 import numpy as np
@@ -15,23 +17,33 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from reconet.data import DATASETS
 from reconet.types import IGNORE, Label
 
 BAND = 0.02  # width of the band along boundaries, as a part of the image's diagonal
 
 
-class Scores(NamedTuple):
+@dataclass(frozen=True)
+class Scores:
     """Fractions in [0, 1] in double precision. NaN where there was nothing to score.
 
     A class absent from truth and prediction has no IoU (NaN) and is left out of `mean_iou`. A
     class absent from the truth has no accuracy and is left out of `mean_accuracy`.
     """
 
-    pixel_accuracy: Tensor
-    mean_accuracy: Tensor
-    mean_iou: Tensor
-    frequency_weighted_iou: Tensor
+    count_kk: Tensor
+    classes: tuple[str, ...]
     iou_k: Tensor
+    mean_iou: float
+    pixel_accuracy: float
+    mean_accuracy: float
+    frequency_weighted_iou: float
+
+    def mean_iou_without(self, *classes: str) -> float:
+        """Average over the other classes. Pixels of `classes` are not scored."""
+        out_k = torch.tensor([name in classes for name in self.classes])
+        scored_kk = self.count_kk.masked_fill(out_k[:, None], 0)
+        return scores(scored_kk).iou_k[~out_k].nanmean().item()
 
 
 def confusion_matrix(label_n: Tensor, predicted_n: Tensor, num_classes: int) -> Tensor:
@@ -50,20 +62,82 @@ def confusion_matrix(label_n: Tensor, predicted_n: Tensor, num_classes: int) -> 
     return torch.bincount(pair_n, minlength=num_classes**2).view(num_classes, num_classes)
 
 
-def scores(count_kk: Tensor) -> Scores:
+def scores(count_kk: Tensor, classes: tuple[str, ...] = ()) -> Scores:
     """Compute all scores of a confusion matrix."""
-    count_kk = count_kk.double()
-    hit_k, truth_k, predicted_k = count_kk.diag(), count_kk.sum(1), count_kk.sum(0)
+    exact_kk = count_kk.double()
+    hit_k, truth_k, predicted_k = exact_kk.diag(), exact_kk.sum(1), exact_kk.sum(0)
     iou_k = hit_k / (truth_k + predicted_k - hit_k)  # 0/0 is NaN on purpose: see Scores
-    pixels = truth_k.sum()
     present_k = truth_k > 0
     return Scores(
-        pixel_accuracy=hit_k.sum() / pixels,
-        mean_accuracy=(hit_k / truth_k).nanmean(),
-        mean_iou=iou_k.nanmean(),
-        frequency_weighted_iou=(truth_k * iou_k)[present_k].sum() / pixels,
+        count_kk=count_kk,
+        classes=classes,
         iou_k=iou_k,
+        mean_iou=iou_k.nanmean().item(),
+        pixel_accuracy=(hit_k.sum() / truth_k.sum()).item(),
+        mean_accuracy=(hit_k / truth_k).nanmean().item(),
+        frequency_weighted_iou=((truth_k * iou_k)[present_k].sum() / truth_k.sum()).item(),
     )
+
+
+def benchmark_scores(count_kk: Tensor, dataset: str, classes: tuple[str, ...]) -> Scores:
+    """Return the scores. Classes that the benchmark leaves out of the mean have no IoU.
+
+    A dataset that is not registered has plain scores.
+    """
+    result = scores(count_kk, classes)
+    absent = DATASETS[dataset].absent_classes if dataset in DATASETS else ()
+    if not absent:
+        return result
+    out_k = torch.tensor([name in absent for name in classes]) & (count_kk.sum(1) == 0)
+    iou_k = result.iou_k.masked_fill(out_k, torch.nan)
+    return replace(result, iou_k=iou_k, mean_iou=iou_k.nanmean().item())
+
+
+def named_scores(
+    count_kk: Tensor, dataset: str, classes: tuple[str, ...], boundary_3k: Tensor | None = None
+) -> dict[str, float]:
+    """Return the usual scores and the extra scores of this dataset, by name.
+
+    Boundary IoU is among them if pixels at boundaries were counted.
+    """
+    result = benchmark_scores(count_kk, dataset, classes)
+    extra = DATASETS[dataset].extra_scores if dataset in DATASETS else {}
+    boundary = {}
+    if boundary_3k is not None:  # of the classes that the mIoU is a mean over
+        iou_k = boundary_iou(boundary_3k)[~result.iou_k.isnan()]
+        boundary = {"boundary_iou": iou_k.nanmean().item()}
+    return {
+        "miou": result.mean_iou,
+        **boundary,
+        "pixel_accuracy": result.pixel_accuracy,
+        "mean_accuracy": result.mean_accuracy,
+        "frequency_weighted_iou": result.frequency_weighted_iou,
+        **{key: score.compute(result) for key, score in extra.items()},
+    }
+
+
+def score_labels() -> dict[str, str]:
+    """Return the label of every score in tables, in the order in which they are printed."""
+    extra = {
+        key: score.label for entry in DATASETS.values() for key, score in entry.extra_scores.items()
+    }
+    return {
+        "miou": "mIoU",
+        "boundary_iou": f"boundary IoU ({100 * BAND:g} % of the diagonal)",
+        **extra,
+        "pixel_accuracy": "pixel accuracy",
+        "mean_accuracy": "mean accuracy",
+        "frequency_weighted_iou": "frequency weighted IoU",
+    }
+
+
+def without_nan(value: Any) -> Any:
+    """Replace NaN and infinity by None, in lists and tables too: JSON does not have them."""
+    if isinstance(value, dict):
+        return {key: without_nan(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [without_nan(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def count_boundaries(label_hw: Label, predicted_hw: Label, num_classes: int) -> NDArray[np.int64]:

@@ -1,6 +1,8 @@
-"""Write a traced network as a file of torch.export, ONNX or OpenVINO.
+"""Trace a network as one graph, and write it as a file of torch.export, ONNX or OpenVINO.
 
-The OpenVINO file is made from the ONNX graph.
+The graph takes uint8 images and gives uint8 labels, for any batch and any size. Normalisation, the
+resizing of the logits and the argmax are inside, so users of an export cannot do them differently
+from the training. The OpenVINO file is made from the ONNX graph.
 """
 
 import contextlib
@@ -15,13 +17,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.export import ExportedProgram
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
+from torch.overrides import TorchFunctionMode
 
 from reconet.errors import ExportError, MissingExtraError, first_line
-from reconet.inference.backends import LABELS, LOGITS, TEXTS, ExportInfo, write_texts
+from reconet.inference.backends import KEY, LABELS, LOGITS, TEXTS, ExportInfo
+from reconet.models.fold import fold_batchnorm
+from reconet.models.layers import resize
+from reconet.models.segmenter import Segmenter
+from reconet.models.trained import TrainedNetwork
 from reconet.system.files import staged_write, write_bytes
-
-Write = Callable[[ExportedProgram, ExportInfo, Path], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +36,7 @@ class Format:
     """A file format: its suffix, and the function that writes it."""
 
     suffix: str
-    write: Write
+    write: Callable[[ExportedProgram, ExportInfo, Path], None]
 
 
 def write_program(program: ExportedProgram, info: ExportInfo, path: Path) -> None:
@@ -40,11 +47,7 @@ def write_program(program: ExportedProgram, info: ExportInfo, path: Path) -> Non
 
 
 def write_onnx(program: ExportedProgram, info: ExportInfo, path: Path) -> None:
-    save_onnx(to_onnx(program), info, path)
-
-
-def save_onnx(proto: Any, info: ExportInfo, path: Path) -> None:
-    """Write an onnx.ModelProto, with its metadata."""
+    proto = to_onnx(program)
     for name, text in info.texts().items():
         entry = proto.metadata_props.add()
         entry.key, entry.value = name, text
@@ -103,7 +106,8 @@ def save_openvino(model: Any, info: ExportInfo, path: Path) -> None:
     """Write both files of an OpenVINO network, .bin before .xml, each in one move."""
     import openvino
 
-    write_texts(model, info.texts())
+    for name, text in info.texts().items():
+        model.set_rt_info(text, [KEY, name])
     with staged_write(path) as temporary:
         openvino.save_model(model, temporary, compress_to_fp16=False)
 
@@ -123,3 +127,87 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         logging.disable(before)
+
+
+class ExportedGraph(nn.Module):
+    """image_bchw, RGB uint8 -> labels_bhw, uint8, and logits_bkij as coarse as the features."""
+
+    def __init__(self, model: Segmenter) -> None:
+        super().__init__()
+        self.model = fold_batchnorm(model).requires_grad_(False).cpu()
+
+    def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
+        logits_bkij = self.model.coarse(image)
+        logits_bkhw = resize(logits_bkij, (image.shape[2], image.shape[3]))
+        return logits_bkhw.argmax(1).to(torch.uint8), logits_bkij
+
+
+def smallest_side(output_stride: int) -> int:
+    """Return the shortest side of an image that the graph takes.
+
+    Every feature map has at least two cells a side, also one of twice the stride. torch.export
+    treats maps with one cell as a special case.
+    """
+    return 2 * output_stride + 1
+
+
+def trace(model: Segmenter) -> ExportedProgram:
+    """Build the graph for any number of images of any size."""
+    reason = model.backbone.not_exported
+    if reason:
+        raise ExportError(f"the backbone {model.backbone.name} cannot be exported: {reason}.")
+    stride, least = model.output_stride, smallest_side(model.output_stride)
+    # Not square, and at no size that a network is likely to be trained at.
+    example = torch.zeros(2, 3, 9 * stride, 11 * stride, dtype=torch.uint8)
+    sides = {0: Dim("batch", min=1), 2: Dim("height", min=least), 3: Dim("width", min=least)}
+    graph = ExportedGraph(model).eval()
+    try:
+        with ExportablePooling(), torch.no_grad():
+            return torch.export.export(graph, (example,), dynamic_shapes=(sides,))
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise ExportError(f"torch.export cannot trace this network: {first_line(error)}") from error
+
+
+class ExportablePooling(TorchFunctionMode):
+    """A mode in which adaptive pooling becomes two matrix products.
+
+    Exporters silently unroll adaptive pooling for the size of the example. At other sizes their
+    graph is wrong.
+    """
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is F.adaptive_avg_pool2d:
+            return adaptive_average(*args, **kwargs)
+        return func(*args, **kwargs)
+
+
+def adaptive_average(input: Tensor, output_size: int | tuple[int, int]) -> Tensor:
+    """Compute F.adaptive_avg_pool2d as matrix products, for a map whose size may be symbolic."""
+    rows, columns = output_size if isinstance(output_size, tuple) else (output_size, output_size)
+    if rows == columns == 1:
+        return input.mean(dim=(2, 3), keepdim=True)
+    row_ih = _averaging_matrix(input.shape[2], rows, input)
+    column_wj = _averaging_matrix(input.shape[3], columns, input).transpose(0, 1)
+    return row_ih @ (input @ column_wj)
+
+
+def _averaging_matrix(length: int, count: int, like: Tensor) -> Tensor:
+    """Return mean_kn: row k averages the cells from floor(k n / K) to ceil((k + 1) n / K)."""
+    bin_k1 = torch.arange(count, device=like.device).unsqueeze(1)
+    cell_n = torch.arange(length, device=like.device)
+    first_k1 = torch.div(bin_k1 * length, count, rounding_mode="floor")
+    last_k1 = torch.div((bin_k1 + 1) * length + (count - 1), count, rounding_mode="floor")
+    inside_kn = ((cell_n >= first_k1) & (cell_n < last_k1)).to(like.dtype)
+    return inside_kn / (last_k1 - first_k1).to(like.dtype)
+
+
+def export_info(trained: TrainedNetwork) -> ExportInfo:
+    """Describe an fp32 export of a network, for the metadata of its file."""
+    return ExportInfo(
+        network=trained.info,
+        precision="fp32",
+        smallest=smallest_side(trained.model.output_stride),
+    )

@@ -7,17 +7,22 @@ whole head, and the first layers.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from reconet.errors import ExportError, MissingExtraError
-from reconet.export.formats import quiet, to_openvino
-from reconet.export.int8_score import Int8Scorer, open_scorer
+from reconet.data import open_split
+from reconet.data.dataset import Dataset, evenly_spaced, has_labels
+from reconet.errors import AbsentError, DataError, ExportError, MissingExtraError
+from reconet.evaluation import no_labels_error
+from reconet.evaluation.metrics import benchmark_scores, confusion_matrix
+from reconet.export.formats import quiet, save_openvino, to_openvino
 from reconet.export.sample_images import (
     SampleImages,
     images_in_folder,
@@ -27,13 +32,14 @@ from reconet.export.sample_images import (
     windows_of,
 )
 from reconet.inference.backends import ExportInfo
-from reconet.inference.network import make_forward
+from reconet.inference.network import make_forward, open_export
 from reconet.inference.protocol import Protocol
+from reconet.inference.windows import Forward, predict_labels
 from reconet.models.segmenter import Segmenter
-from reconet.models.trained import TrainedNetwork
-from reconet.system.distributed import pick_device
+from reconet.models.trained import NetworkInfo, TrainedNetwork
 from reconet.system.hardware import make_bf16_safe
 from reconet.system.progress import SILENT, Progress
+from reconet.system.readable import counted
 
 # The modules that stay in fp32 in each attempt: their paths in the traced network.
 KEPT_IN_FP32: tuple[tuple[str, ...], ...] = (
@@ -82,20 +88,9 @@ class QuantisedNetwork:
     model: Any  # openvino.Model
     info: ExportInfo
     attempts: tuple[Attempt, ...]
-    images: SampleImages  # that it was calibrated by
-    scorer: Int8Scorer | None
-
-    @property
-    def calibrated_on(self) -> str:
-        return self.images.description
-
-    @property
-    def scored_on(self) -> str:
-        return self.scorer.description if self.scorer else ""
-
-    def other_images(self, most: int) -> SampleImages:
-        """Choose images that it was not calibrated by, if there are any."""
-        return images_of_dataset(self.scorer.dataset, most) if self.scorer else self.images
+    calibrated_on: str
+    scored_on: str  # empty if it could not be scored
+    images: SampleImages  # to compare on: others than it was calibrated by, if there are any
 
 
 def quantise_network(
@@ -104,6 +99,7 @@ def quantise_network(
     proto: Any,
     options: Int8,
     root: Path | None,
+    compare_on: int,
     progress: Progress = SILENT,
 ) -> QuantisedNetwork:
     """Quantise and score until an attempt loses little enough. If none does, raise an error."""
@@ -112,49 +108,92 @@ def quantise_network(
         images = readable_images(images_in_folder(options.calibrate, options.images), progress)
     else:
         images = load_samples(recipe, recipe.data.train_split, root, options.images)
-    windows = list(calibration_windows(images, Protocol.of(recipe.eval, recipe.data)))
-    scorer = open_scorer(
-        trained.info, split=options.split, score_on=options.score_on, root=root, progress=progress
-    )
-    progress.status("scoring the network in fp32 ...")
-    before = scorer.score(make_forward(trained.model, pick_device("cpu"))) if scorer else None
-    info = replace(info, precision="int8")
-
-    def make(kept: tuple[str, ...]) -> Any:
+    windows = windows_of(images, Protocol.of(recipe.eval, recipe.data))
+    dataset = _open_labelled(trained.info, options.split, root)
+    scored_on, before, after = "", None, None
+    if dataset is not None:
+        chosen = evenly_spaced(len(dataset), options.score_on or len(dataset))
+        count = counted(len(chosen), "image")
+        scored_on = f"{count} of {dataset.info.name} {dataset.split}"
+        progress.status("scoring the network in fp32 ...")
+        exact = make_forward(trained.model, torch.device("cpu"))
+        before = _score(exact, trained.info, dataset, chosen, progress)
+    info, attempts = replace(info, precision="int8"), list[Attempt]()
+    for kept in kept_in_fp32(trained.model):
         rest = f", all but {', '.join(kept)}" if kept else ""
         progress.status(f"quantising by {images.description}{rest} ...")
-        return quantise(proto, windows, kept)
-
-    def score(model: Any) -> float | None:
-        return None if scorer is None else scorer.score_openvino(model, info)
-
-    choices = kept_in_fp32(trained.model)
-    model, attempts = search(make, score, before, options.max_loss, choices)
-    if attempts[-1].loss > options.max_loss:
+        model = quantise(proto, windows, kept)
+        if dataset is not None:
+            with tempfile.TemporaryDirectory() as folder:  # opened from a file, as users will do
+                path = Path(folder) / "model.xml"
+                save_openvino(model, info, path)
+                forward = open_export(path, trusted=True).forward
+                after = _score(forward, trained.info, dataset, chosen, progress)
+        attempts.append(Attempt(kept=kept, before=before, after=after))
+        if attempts[-1].loss <= options.max_loss:
+            break
+    else:
         losses = ", ".join(f"{attempt.loss:.2f}" for attempt in attempts)
         raise ExportError(
             f"int8 loses more than {options.max_loss:g} points of mIoU in every attempt "
             f"({losses}); calibrate by more images, or allow more with --max-loss."
         )
-    found = QuantisedNetwork(
-        model=model, info=info, attempts=tuple(attempts), images=images, scorer=scorer
+    made_by = {"calibrated_on": images.description, "scored_on": scored_on}
+    return QuantisedNetwork(
+        model=model,
+        info=replace(info, int8=attempts[-1].as_dict() | made_by),
+        attempts=tuple(attempts),
+        calibrated_on=images.description,
+        scored_on=scored_on,
+        images=images if dataset is None else images_of_dataset(dataset, compare_on),
     )
-    made_by = {"calibrated_on": found.calibrated_on, "scored_on": found.scored_on}
-    return replace(found, info=replace(info, int8=attempts[-1].as_dict() | made_by))
+
+
+def _open_labelled(info: NetworkInfo, split: str | None, root: Path | None) -> Dataset | None:
+    """Open a split to score on, or return None if the dataset is not on this machine.
+
+    A dataset that the user named by `root` or `split` must be there.
+    """
+    data = info.recipe.data
+    try:
+        dataset = open_split(data, split or data.val_split, root)
+    except AbsentError:
+        if root is not None or split is not None:
+            raise
+        return None
+    if not has_labels(dataset):
+        raise DataError(
+            f"{data.name} {dataset.split} has no labels to score against; name another split."
+        )
+    return dataset
+
+
+def _score(
+    forward: Forward,
+    info: NetworkInfo,
+    dataset: Dataset,
+    chosen: Sequence[int],
+    progress: Progress,
+) -> float:
+    """Return the mIoU of a network on some images, by the protocol of its recipe."""
+    recipe, classes = info.recipe, len(info.classes)
+    protocol = Protocol.of(recipe.eval, recipe.data)
+    count_kk = torch.zeros(classes, classes, dtype=torch.int64)
+    progress.start(len(chosen), "score")
+    for index in chosen:
+        _, image_hwc, label_hw = dataset[index]
+        found_hw = predict_labels(forward, torch.from_numpy(image_hwc), protocol, classes)
+        count_kk += confusion_matrix(torch.from_numpy(label_hw), found_hw, classes)
+        progress.advance()
+    if not count_kk.sum():
+        raise no_labels_error(dataset)
+    return benchmark_scores(count_kk, recipe.data.name, info.classes).mean_iou
 
 
 def kept_in_fp32(model: Segmenter) -> tuple[tuple[str, ...], ...]:
     """Return what stays in fp32 in each attempt, at last the first layers of the backbone too."""
     first = tuple(f"model.backbone.{name}" for name in model.backbone.first_modules)
     return (*KEPT_IN_FP32, (*KEPT_IN_FP32[-1], *first)) if first else KEPT_IN_FP32
-
-
-def calibration_windows(images: SampleImages, protocol: Protocol) -> Iterator[NDArray[np.uint8]]:
-    """Yield one window of each image, as the protocol cuts it: the first, the second ..."""
-    for number, image_hwc in enumerate(images):
-        window_bchw = windows_of(image_hwc, protocol)
-        index = number % len(window_bchw)
-        yield window_bchw[index : index + 1]
 
 
 def quantise(proto: Any, windows: Sequence[NDArray[np.uint8]], kept: Sequence[str]) -> Any:
@@ -166,44 +205,18 @@ def quantise(proto: Any, windows: Sequence[NDArray[np.uint8]], kept: Sequence[st
     except ImportError as error:
         raise MissingExtraError("export", "--int8") from error
     model = to_openvino(proto)
-    names = _names_below(proto, kept) & {op.get_friendly_name() for op in model.get_ops()}
+    # OpenVINO names its operations after the nodes of ONNX, or after their outputs.
+    below: set[str] = set()
+    for node in proto.graph.node:
+        texts = {entry.key: entry.value for entry in node.metadata_props}
+        if set(kept) & set(json.loads(texts.get(SCOPES, "[]").replace("'", '"'))):
+            below.update((node.name, *node.output))
+    names = sorted(below & {op.get_friendly_name() for op in model.get_ops()})
     with quiet():
         return nncf.quantize(
             model,
             nncf.Dataset(windows),
             preset=nncf.QuantizationPreset.MIXED,
             subset_size=len(windows),
-            ignored_scope=nncf.IgnoredScope(names=sorted(names)) if names else None,
+            ignored_scope=nncf.IgnoredScope(names=names) if names else None,
         )
-
-
-def search(
-    make: Callable[[tuple[str, ...]], Any],
-    score: Callable[[Any], float | None],
-    before: float | None,
-    max_loss: float,
-    choices: Iterable[tuple[str, ...]] = KEPT_IN_FP32,
-) -> tuple[Any, list[Attempt]]:
-    """Return the first quantised network within the allowed loss, else the last one."""
-    attempts: list[Attempt] = []
-    model: Any = None
-    for kept in choices:
-        model = make(kept)
-        attempts.append(Attempt(kept=kept, before=before, after=score(model)))
-        if attempts[-1].loss <= max_loss:
-            break
-    return model, attempts
-
-
-def _names_below(proto: Any, kept: Sequence[str]) -> set[str]:
-    """Return the names of the nodes that came from some modules, and of their outputs.
-
-    OpenVINO names its operations after the one or the other.
-    """
-    names: set[str] = set()
-    for node in proto.graph.node:
-        texts = {entry.key: entry.value for entry in node.metadata_props}
-        scopes = json.loads(texts.get(SCOPES, "[]").replace("'", '"'))
-        if set(kept) & set(scopes):
-            names.update((node.name, *node.output))
-    return names

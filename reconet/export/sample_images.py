@@ -1,7 +1,8 @@
 """Load real images to compare an export on, and to calibrate it by."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import cv2
@@ -23,47 +24,40 @@ from reconet.system.progress import SILENT, Progress
 from reconet.system.readable import counted
 from reconet.types import Image
 
-Read = Callable[[], Image]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SampleImages:
     """Some images, read each time they are used, and where they come from."""
 
     origin: str  # "of voc12 val"
-    readers: Sequence[Read]
+    readers: Sequence[Callable[[], Image]]
 
     @property
     def description(self) -> str:
-        return f"{counted(len(self), 'image')} {self.origin}"
+        return f"{counted(len(self.readers), 'image')} {self.origin}"
 
     def __iter__(self) -> Iterator[Image]:
         return (read() for read in self.readers)
-
-    def __len__(self) -> int:
-        return len(self.readers)
 
 
 def images_in_folder(folder: Path, most: int) -> SampleImages:
     """Choose at most so many images of a folder, evenly spaced."""
     files = files_in(folder)
+    chosen = [files[index] for index in evenly_spaced(len(files), most)]
     return SampleImages(
-        origin=f"of {folder}",
-        readers=[
-            lambda path=files[index]: read_image(path)  # type: ignore[misc]
-            for index in evenly_spaced(len(files), most)
-        ],
+        origin=f"of {folder}", readers=[partial(read_image, path) for path in chosen]
     )
 
 
 def images_of_dataset(dataset: Dataset, most: int) -> SampleImages:
     """Choose at most so many images of a dataset, evenly spaced."""
+
+    def read(index: int) -> Image:
+        return dataset[index].image_hwc
+
     return SampleImages(
         origin=f"of {dataset.info.name} {dataset.split}",
-        readers=[
-            lambda index=index: dataset[index].image_hwc  # type: ignore[misc]
-            for index in evenly_spaced(len(dataset), most)
-        ],
+        readers=[partial(read, index) for index in evenly_spaced(len(dataset), most)],
     )
 
 
@@ -91,7 +85,7 @@ def readable_images(images: SampleImages, progress: Progress = SILENT) -> Sample
 
     One bad photo in a folder of the user is no reason to stop. In a dataset it is.
     """
-    readable: list[Read] = []
+    readable = []
     for read in images.readers:
         try:
             read()
@@ -106,22 +100,24 @@ def readable_images(images: SampleImages, progress: Progress = SILENT) -> Sample
 def batch_of(images: SampleImages, count: int, size: tuple[int, int]) -> Tensor:
     """Resize the first `count` images to one size, image_bchw. Too few images are repeated."""
     first = [read() for read in images.readers[:count]]
-    resized = [
-        cv2.resize(image_hwc, (size[1], size[0]), interpolation=cv2.INTER_AREA)
-        for image_hwc in first
-    ]
+    resized = [cv2.resize(one, size[::-1], interpolation=cv2.INTER_AREA) for one in first]
     batch = [np.asarray(resized[number % len(first)], np.uint8) for number in range(count)]
     return torch.from_numpy(np.stack(batch)).permute(0, 3, 1, 2).contiguous()
 
 
-def windows_of(image_hwc: Image, protocol: Protocol) -> NDArray[np.uint8]:
-    """Return all windows of an image that the protocol shows to a network, image_bchw."""
+def windows_of(images: Iterable[Image], protocol: Protocol) -> list[NDArray[np.uint8]]:
+    """Return one window of each image, image_bchw, as the protocol cuts it: first, second ..."""
     batches: list[Tensor] = []
 
     def record(image_bchw: Tensor) -> Tensor:
         batches.append(image_bchw)
         return torch.zeros(len(image_bchw), 1, 1, 1)
 
-    predict_labels(record, torch.from_numpy(image_hwc), protocol, 1)
-    windows: NDArray[np.uint8] = torch.cat(batches).numpy()
-    return windows
+    chosen: list[NDArray[np.uint8]] = []
+    for number, image_hwc in enumerate(images):
+        batches.clear()
+        predict_labels(record, torch.from_numpy(image_hwc), protocol, 1)
+        windows: NDArray[np.uint8] = torch.cat(batches).numpy()
+        index = number % len(windows)
+        chosen.append(windows[index : index + 1].copy())
+    return chosen

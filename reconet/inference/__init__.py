@@ -2,26 +2,27 @@
 
 predictor.py    one network as a function: images in, labels out
 own_network.py  a network that was built in Python, as a Predictor or a file
-by_name.py      find a network by its path or its name
-network.py      open a network, whatever file it is in
-fast.py         open a network the fastest way that keeps its labels
+network.py      find a network by its path or name, and open it
+shipped.py      the networks that come with the package
+fast.py         open a network in int8 where that keeps its labels
 backends.py     run exported networks: ONNX Runtime, OpenVINO, torch.export
-probe.py        run a stranger's graph once in a process of its own, with limits
 protocol.py     how an image is shown to a network: scales, windows, mirror images
 windows.py      probabilities of an image from those of its windows
-resampling.py   read images and feature maps between their pixels
 video.py        segment a video, or what a camera sees
-folder/         predict many images into a folder
+folder.py       predict many images into a folder
+plan.py         the images that arguments name, the names of their files, which are done
 """
 
-from reconet.inference.by_name import (
+from reconet.inference.folder import FolderResult, predict_folder
+from reconet.inference.network import (
     FoundNetwork,
-    describe_shipped,
+    Network,
     find_network,
+    make_forward,
+    open_network,
     shipped_networks,
 )
-from reconet.inference.folder import FolderResult, predict_folder
-from reconet.inference.network import Network, make_forward, open_network
+from reconet.inference.plan import is_video
 from reconet.inference.predictor import Prediction, Predictor
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import Forward, predict_labels, whole_image
@@ -34,8 +35,8 @@ __all__ = [
     "Prediction",
     "Predictor",
     "Protocol",
-    "describe_shipped",
     "find_network",
+    "is_video",
     "make_forward",
     "open_network",
     "predict_folder",

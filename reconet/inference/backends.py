@@ -4,14 +4,17 @@ All formats have one interface: image, RGB uint8 (b, 3, h, w) -> labels, uint8 (
 logits, float (b, k, i, j) at the resolution of the features. To add a format, write a function that
 opens it and add one line to BACKENDS.
 
-ONNX and OpenVINO files are data: only their arithmetic is run, and a stranger's graph first in a
-process with limits (probe.py). torch reads parts of a .pt2 file as pickles and evaluates the
-expressions for their sizes as Python. So it is opened only if the user says that its maker is
-trusted.
+ONNX and OpenVINO files are data, but a graph can hold a loop of any length, or ask for any amount
+of memory. So a stranger's file is first run once in a process with limits. One that passed is
+remembered by its digest, like those that `reconet export` wrote on this machine. torch reads parts
+of a .pt2 file as pickles and evaluates the expressions for their sizes as Python. So it is opened
+only if the user says that its maker is trusted.
 """
 
 import json
 import os
+import subprocess
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,17 +38,22 @@ from reconet.errors import (
     first_line,
     pick,
 )
-from reconet.inference.probe import probe_export
+from reconet.inference.network import hash_files
 from reconet.models.trained import FORMAT, NetworkInfo, check_texts
+from reconet.system.files import write_text
 from reconet.system.hardware import make_bf16_safe
 from reconet.system.readable import counted
 from reconet.system.reading import WEIGHTS_BYTES, check_file, open_file, read_file
+from reconet.system.user_cache import cache_root
 
 LABELS, LOGITS = "labels", "logits"  # the outputs, in this order
 KEY = "reconet"  # of the texts of an OpenVINO file, which keeps other metadata beside them
 TEXTS = "reconet.json"  # among the extra files of a .pt2 archive
 TRUST = "RECONET_TRUST_PT2"
 NUMBERS = "fiu"  # kinds of types: floats, integers and unsigned integers
+PROBED = "probed"  # in the cache: an empty file for each export that ran within limits
+SECONDS = 120  # far more than any network of this package needs for an image of some pixels
+SPARE_BYTES, COPIES = 6 * 2**30, 8  # of memory: some bytes, and some copies of the file
 
 Run = Callable[[NDArray[np.uint8]], Sequence[NDArray[np.generic]]]  # image_bchw -> outputs
 
@@ -110,7 +118,17 @@ class ExportedNetwork:
 
         They are computed on the CPU.
         """
-        self._check(image_bchw)
+        shape, least = tuple(image_bchw.shape), self.info.smallest
+        if image_bchw.dtype != torch.uint8 or len(shape) != 4 or shape[1] != 3 or not shape[0]:
+            raise DataError(
+                f"{self.source} takes RGB images of 8 bits, (b, 3, h, w), got "
+                f"{str(image_bchw.dtype).removeprefix('torch.')} {shape}."
+            )
+        if min(shape[2:]) < least:
+            raise DataError(
+                f"{self.source} takes images of at least {least} x {least} pixels, got "
+                f"{shape[3]} x {shape[2]}; the network that it was exported from takes any size."
+            )
         try:
             outputs = self.run(image_bchw.cpu().numpy())
         except Exception as error:  # each library raises errors of its own kind
@@ -134,19 +152,6 @@ class ExportedNetwork:
                 f"{self.source} does not give one score for each of its {classes} classes."
             )
         return logits_bkij
-
-    def _check(self, image_bchw: Tensor) -> None:
-        shape, least = tuple(image_bchw.shape), self.info.smallest
-        if image_bchw.dtype != torch.uint8 or len(shape) != 4 or shape[1] != 3 or not shape[0]:
-            raise DataError(
-                f"{self.source} takes RGB images of 8 bits, (b, 3, h, w), got "
-                f"{str(image_bchw.dtype).removeprefix('torch.')} {shape}."
-            )
-        if min(shape[2:]) < least:
-            raise DataError(
-                f"{self.source} takes images of at least {least} x {least} pixels, got "
-                f"{shape[3]} x {shape[2]}; the network that it was exported from takes any size."
-            )
 
 
 def was_exported(path: Path) -> bool:
@@ -193,13 +198,10 @@ def _one_line_errors(source: Path) -> Iterator[None]:
     except CheckpointError:
         raise
     except Exception as error:  # of many kinds; some messages cannot even be decoded
-        raise CheckpointError(f"cannot read {source}: {_reason(error, source)}.") from error
-
-
-def _reason(error: Exception, source: Path) -> str:
-    """Return the line of an error that says most: OpenVINO's stands last, after where it arose."""
-    text = str(error).strip() if source.suffix == ".xml" else first_line(error)
-    return (text or "no reason").splitlines()[-1].strip().rstrip(".")
+        lines = str(error).strip().splitlines() or ["no reason"]
+        # OpenVINO's reason stands last, after where it arose.
+        reason = lines[-1 if source.suffix == ".xml" else 0].strip().rstrip(".")
+        raise CheckpointError(f"cannot read {source}: {reason}.") from error
 
 
 def open_onnx(source: Path, outputs: Sequence[str]) -> OpenedFile:
@@ -285,7 +287,9 @@ def open_openvino(source: Path, outputs: Sequence[str], *, precision: str = "f32
         for path in (source, source.with_suffix(".bin")):
             check_file(path, limit=WEIGHTS_BYTES)
         model = core.read_model(source)
-        texts = read_texts(model)
+        own = model.get_rt_info([KEY]).value if model.has_rt_info([KEY]) else {}
+        # Plain strings or wrapped ones, as the version of OpenVINO likes.
+        texts = {name: str(getattr(text, "value", text)) for name, text in own.items()}
 
     def prepare() -> Run:
         settings = {
@@ -311,21 +315,6 @@ def open_openvino(source: Path, outputs: Sequence[str], *, precision: str = "f32
     return OpenedFile(texts, "OpenVINO", prepare)
 
 
-def read_texts(model: Any) -> dict[str, str]:
-    """Return the texts of an openvino.Model, or none if `write_texts` did not write it."""
-    if not model.has_rt_info([KEY]):
-        return {}
-    texts = model.get_rt_info([KEY]).value
-    # Plain strings in a model that was just built, wrapped ones in a model read from a file.
-    return {name: str(getattr(text, "value", text)) for name, text in texts.items()}
-
-
-def write_texts(model: Any, texts: Mapping[str, str]) -> None:
-    """Write texts into an openvino.Model, as its metadata."""
-    for name, text in texts.items():
-        model.set_rt_info(text, [KEY, name])
-
-
 def open_pt2(source: Path, outputs: Sequence[str]) -> OpenedFile:
     """Open a .pt2 file by torch.export. It may run code."""
     extra = {TEXTS: "{}"}
@@ -346,3 +335,58 @@ BACKENDS: dict[str, Callable[[Path, Sequence[str]], OpenedFile]] = {
     ".pt2": open_pt2,
     ".xml": open_openvino,
 }
+
+
+def probe_export(source: Path, *, seconds: int = SECONDS) -> None:
+    """Raise an error if a file cannot be opened and run within limits of time and memory."""
+    if (cache_root() / PROBED / hash_files(source)).is_file():
+        return
+    weights = source.with_suffix(".bin")
+    size = source.stat().st_size + (weights.stat().st_size if weights.is_file() else 0)
+    limits = [str(seconds), str(SPARE_BYTES + COPIES * size)]
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "reconet.inference.backends", str(source), *limits],
+            capture_output=True,
+            timeout=seconds + 30,  # it stops by itself after `seconds` of work
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise CheckpointError(f"{source} did not run within {seconds} seconds.") from error
+    if done.returncode < 0:
+        raise CheckpointError(
+            f"{source} asked for more memory or time than a network needs ({seconds} s)."
+        )
+    if done.returncode:
+        reason = (done.stderr.decode(errors="replace").strip() or "no reason").splitlines()[-1]
+        known = done.returncode == 2  # then it is a whole sentence
+        raise CheckpointError(reason if known else f"{source} cannot be run: {reason}.")
+    remember_export(source)
+
+
+def remember_export(source: Path) -> None:
+    """Remember that a file runs, so that it is not probed again."""
+    with suppress(ReconetError):  # a cache that cannot be written costs a probe, no more
+        write_text(cache_root() / PROBED / hash_files(source), "")
+
+
+def _run_once(source: Path, seconds: int, memory: int) -> None:
+    """Run a file on one image, with limits on this process."""
+    with suppress(ImportError):  # Windows has no limits
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    opened = open_exported(source, trusted=True)
+    side = max(opened.info.smallest, 64)
+    opened(torch.zeros(1, 3, side, side, dtype=torch.uint8))
+
+
+if __name__ == "__main__":
+    try:
+        _run_once(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    except (ReconetError, MemoryError) as error:
+        print(str(error) or f"{sys.argv[1]} asks for too much memory.", file=sys.stderr)
+        sys.exit(2)

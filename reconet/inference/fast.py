@@ -22,13 +22,12 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
 from reconet.data.dataset import evenly_spaced
-from reconet.errors import CheckpointError, OutputError, ReconetError
-from reconet.inference.network import Network, is_export, open_export, open_network
-from reconet.inference.probe import hash_export
+from reconet.errors import OutputError, ReconetError
+from reconet.inference.network import Network, hash_files, is_export, open_export, open_network
 from reconet.models.trained import find_weights
 from reconet.recipes.schema import Data
 from reconet.system.hardware import describe_cpu
@@ -39,6 +38,7 @@ from reconet.system.user_cache import FAST, cache_root, mark_in_use
 
 CHOICE, INT8 = "choice.json", "network.xml"  # in a folder of the cache
 PACKAGES = ("reconet", "torch", "openvino", "nncf", "onnxscript")
+REPORTS = ("start", "advance", "status")  # of progress, that a measurement prints
 LEAST_IMAGES, MOST_IMAGES = 4, 64  # at hand that a measurement takes; fewer are none
 
 
@@ -54,9 +54,6 @@ class FastWay(BaseModel):
     digest: str = ""  # of the int8 file; without one the network runs as it is
     smallest: int = 0  # shortest side of an image that the file takes
     folder: Path | None = None  # where it is kept
-
-    def __str__(self) -> str:
-        return f"fast: {self.text}" + (f"; kept in {self.folder.parent}" if self.folder else "")
 
 
 class Job(BaseModel):
@@ -102,55 +99,47 @@ def find_way(
         return FastWay(text="int8 is for CPUs, so this GPU runs bf16 if it computes that")
     if not has_fast_packages():
         return FastWay(text="fp32, since int8 needs `pip install 'reconet[export]'`")
-    folder, damage = way_folder(source), ""
-    try:
-        kept = _read(folder)
-        if kept and (kept.had_images or not (data is not None or len(images) >= LEAST_IMAGES)):
-            return kept
-    except CheckpointError as error:
-        damage = f" (measured again: {error})"
-    chosen = [images[i] for i in evenly_spaced(len(images), MOST_IMAGES)]
+    folder, enough = way_folder(source), len(images) >= LEAST_IMAGES
+    kept = _read(folder)
+    if kept and (kept.had_images or not (data or enough)):
+        return kept
+    chosen = [images[i].absolute() for i in evenly_spaced(len(images), MOST_IMAGES)]
     job = Job(
         source=source,
         threads=torch.get_num_threads(),
-        images=tuple(path.absolute() for path in chosen) if len(images) >= LEAST_IMAGES else (),
+        images=tuple(chosen) if enough else (),
         data=data,
         imports=tuple(imported_sources()),
         folder=folder,
     )
     try:
         run_measurement(["-m", "reconet.export.fast", job.model_dump_json()], progress)
-        way = _read(folder)
-        if way is None:
-            raise OutputError("the measurement ended without a result")
     except ReconetError as error:
         return FastWay(text=f"fp32, since int8 could not be tried: {str(error).rstrip('.')}")
-    return way.model_copy(update={"text": way.text + damage})
+    return _read(folder) or FastWay(text="fp32, since the measurement ended without a result")
 
 
 def open_way(
     way: FastWay, source: Path, device: torch.device, progress: Progress = NOTES
 ) -> Network:
     """Open a network as it was chosen, and note it. What cannot be opened runs in fp32."""
-    network = None
-    if way.folder is not None and way.digest:
-        try:
-            network = open_export(way.folder / INT8, trusted=True)
-        except ReconetError as error:
-            progress.note(f"fast: fp32, since the kept file fails: {error}")
-            return open_network(source, device)
-    progress.note(str(way))
-    if network is None:
+    if way.folder is None or not way.digest:
+        progress.note(f"fast: {way.text}")
         return open_network(source, device, "auto" if device.type != "cpu" else None)
-    int8 = network.forward
+    try:
+        network = open_export(way.folder / INT8, trusted=True)
+    except ReconetError as error:
+        progress.note(f"fast: fp32, since the kept file fails: {error}")
+        return open_network(source, device)
+    progress.note(f"fast: {way.text}; kept in {way.folder.parent}")
 
     @cache
     def exact() -> Network:
         return open_network(source, device)
 
     def forward(image_bchw: Tensor) -> Tensor:
-        is_small = min(image_bchw.shape[2:]) < way.smallest
-        return exact().forward(image_bchw) if is_small else int8(image_bchw)
+        small = min(image_bchw.shape[2:]) < way.smallest
+        return (exact() if small else network).forward(image_bchw)
 
     return replace(network, forward=forward)
 
@@ -162,14 +151,11 @@ def has_fast_packages() -> bool:
 
 def way_folder(source: Path) -> Path:
     """Return the folder of the cache for a network on this machine."""
-    state = blake2b(digest_size=10)
-    parts = [hash_export(find_weights(source)), describe_cpu(), *map(_version, PACKAGES)]
-    state.update("\n".join(parts).encode())
+    parts = [hash_files(find_weights(source)), describe_cpu(), *map(_version, PACKAGES)]
     for own in imported_sources():  # other code can make another network of the same weights
-        state.update(own.encode())
         with suppress(OSError):
-            state.update(read_file(Path(own)))
-    return cache_root() / FAST / state.hexdigest()
+            parts += [own, blake2b(read_file(Path(own))).hexdigest()]
+    return cache_root() / FAST / blake2b("\n".join(parts).encode(), digest_size=10).hexdigest()
 
 
 @cache
@@ -180,26 +166,19 @@ def _version(package: str) -> str:
 
 
 def _read(folder: Path) -> FastWay | None:
-    """Read what is kept in a folder, if there is something. Raise if it is damaged."""
-    try:
+    """Read what is kept in a folder, if it is there and not damaged."""
+    with suppress(OSError, ValueError, ReconetError):
         text = read_file(folder / CHOICE, limit=SETTINGS_BYTES, within=folder)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise CheckpointError(f"cannot read {folder / CHOICE}: {error.strerror}") from error
-    try:
         way = FastWay.model_validate_json(text)
-        if way.digest and hash_export(folder / INT8) != way.digest:
-            raise ValueError
-    except (ValidationError, ValueError, OSError, CheckpointError) as error:
-        raise CheckpointError("the kept file was damaged") from error
-    mark_in_use(folder)
-    return way.model_copy(update={"folder": folder})
+        if not way.digest or hash_files(folder / INT8) == way.digest:
+            mark_in_use(folder)
+            return way.model_copy(update={"folder": folder})
+    return None
 
 
 def run_measurement(arguments: Sequence[str], progress: Progress) -> None:
     """Run Python in another process, and pass on the progress that it prints as lines of JSON."""
-    last = ""
+    last, reports = "", {name: getattr(progress, name) for name in REPORTS}
     with subprocess.Popen(
         [sys.executable, *arguments],
         stdin=subprocess.DEVNULL,
@@ -212,7 +191,10 @@ def run_measurement(arguments: Sequence[str], progress: Progress) -> None:
         assert child.stdout is not None
         try:
             for line in child.stdout:
-                if not _pass_on(line, progress):
+                try:
+                    name, *values = json.loads(line)
+                    reports[name](*values)
+                except (ValueError, TypeError, KeyError):  # libraries print too
                     last = line.strip() or last
             child.wait()
         except BaseException:  # Ctrl-C ends both
@@ -222,15 +204,3 @@ def run_measurement(arguments: Sequence[str], progress: Progress) -> None:
         raise OutputError(f"the measurement was killed ({signal.Signals(-child.returncode).name})")
     if child.returncode:
         raise OutputError(last or "the measurement failed")
-
-
-def _pass_on(line: str, progress: Progress) -> bool:
-    """Report a line such as ["advance", 1]. Return whether it was one."""
-    try:
-        name, *values = json.loads(line)
-    except (ValueError, TypeError):
-        return False
-    if name not in ("start", "advance", "status"):
-        return False
-    getattr(progress, name)(*values)
-    return True

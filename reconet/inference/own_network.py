@@ -88,13 +88,17 @@ def describe_model(
     segmenter = model if isinstance(model, Segmenter) else wrap_module(model, len(names), mean, std)
     if segmenter.num_classes != len(names):
         raise RecipeError(f"the model has {segmenter.num_classes} classes, got {len(names)} names.")
+    imports = imported_names()  # what --import has to name, for messages
+    if not isinstance(model, Segmenter):
+        home = getattr(sys.modules.get(type(model).__module__), "__file__", None)
+        imports = tuple(dict.fromkeys([*imports, *([Path(home).name] if home else [])]))
     info = NetworkInfo(
         recipe=recipe or _derive_recipe(model, data, options),
         classes=names,
         palette=colours,
         step=step,
         score=score or {},
-        imports=_imports(model),
+        imports=imports,
     )
     return TrainedNetwork(model=segmenter, info=info)
 
@@ -106,7 +110,9 @@ def _derive_recipe(
 
     How it was trained is not known, so those settings mean nothing.
     """
-    settings, size = Model(module=_find_module(model), options=options or {}), {}
+    kind = type(model)
+    module = next((name for name, make in MODULES.items() if make is kind), kind.__name__)
+    settings, size = Model(module=module, options=options or {}), {}
     if isinstance(model, Segmenter) and model.built_from is not None:
         built, crop = model.built_from
         settings = built.model_copy(update={"weights": None})
@@ -116,20 +122,6 @@ def _derive_recipe(
     data = with_absolute_root(data)
     whole = Eval(mode="whole", relative_to="original")
     return Recipe(data=data, model=settings, train=Train(steps=1), eval=whole)
-
-
-def _imports(model: nn.Module) -> tuple[str, ...]:
-    """Return what --import has to name to open a file of this model, for messages."""
-    if isinstance(model, Segmenter):
-        return imported_names()
-    home = getattr(sys.modules.get(type(model).__module__), "__file__", None)
-    return tuple(dict.fromkeys([*imported_names(), *([Path(home).name] if home else [])]))
-
-
-def _find_module(model: nn.Module) -> str:
-    """Return the name of a model in MODULES, or that of its class."""
-    kind = type(model)
-    return next((name for name, make in MODULES.items() if make is kind), kind.__name__)
 
 
 def _check_builds_again(trained: TrainedNetwork) -> None:
@@ -147,21 +139,16 @@ def _check_builds_again(trained: TrainedNetwork) -> None:
         )
     again = build_model(trained.info.recipe, len(trained.info.classes), pretrained=False)
     put_weights(again, trained.model.state_dict(), Path("the model, built again with its options,"))
-    if not _compute_the_same(trained.model, again, trained.info.recipe.data.crop):
+    height, width = (min(side, LARGEST_PROBE) for side in trained.info.recipe.data.crop)
+    image_bchw = torch.rand(1, 3, height, width, generator=torch.Generator().manual_seed(0))
+    model, was_training = trained.model, trained.model.training
+    with torch.no_grad():
+        one_bkhw = model.eval()(image_bchw.to(model.mean_c11.device)).main_bkhw.cpu()
+        other_bkhw = again.eval()(image_bchw).main_bkhw
+    model.train(was_training)
+    tolerance = 1e-3 * max(float(one_bkhw.abs().amax()), 1e-6)
+    if not torch.allclose(one_bkhw, other_bkhw, atol=tolerance, rtol=0):
         raise CheckpointError(
             "the model, built again from its file, computes something else: pass options={...}, "
             "the arguments that it was made with."
         )
-
-
-def _compute_the_same(model: Segmenter, again: Segmenter, size: tuple[int, int]) -> bool:
-    """Compare two networks on one image of noise."""
-    height, width = (min(side, LARGEST_PROBE) for side in size)
-    image_bchw = torch.rand(1, 3, height, width, generator=torch.Generator().manual_seed(0))
-    was_training, device = model.training, model.mean_c11.device
-    with torch.no_grad():
-        one_bkhw = model.eval()(image_bchw.to(device)).main_bkhw.cpu()
-        other_bkhw = again.eval()(image_bchw).main_bkhw
-    model.train(was_training)
-    largest = float(one_bkhw.abs().amax())
-    return torch.allclose(one_bkhw, other_bkhw, atol=1e-3 * max(largest, 1e-6), rtol=0)

@@ -22,8 +22,13 @@ from torch import nn
 from reconet.data.images.draw import overlay
 from reconet.data.images.read import decode_upright, read_upright, to_upright
 from reconet.errors import DataError, RecipeError
-from reconet.inference.by_name import find_pretrained
-from reconet.inference.network import Network, make_network, open_network
+from reconet.inference.network import (
+    Network,
+    find_network,
+    make_network,
+    open_network,
+    shipped_networks,
+)
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import (
     WindowReader,
@@ -157,8 +162,12 @@ class Predictor:
 
         Or open a shared one: a folder that `reconet share` wrote, or its id on the hub.
         """
+        from reconet import zoo
+        from reconet.models.weights import find_shared
+
+        has_name = str(source) in {*shipped_networks(), *zoo.CATALOGUE}
         return cls.from_run(
-            find_pretrained(source),
+            find_network(source).path if has_name else find_shared(source),
             protocol=protocol,
             device=device,
             precision=precision,
@@ -193,14 +202,38 @@ class Predictor:
         if not isinstance(source, list | tuple):
             return self([source], with_probabilities=with_probabilities)[0]
         images = [to_rgb(one) for one in source]
+        by_size: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for number, image_hwc in enumerate(images):
+            by_size[image_hwc.shape[:2]].append(number)
+        info, classes = self.network.info, len(self.classes)
         found: dict[int, Prediction] = {}
-        for group in self._group_by_size(images):
-            readers: Sequence[list[WindowReader] | None] = [None]
-            if len(group) > 1:
+        for size, numbers in by_size.items():
+            count = self.images_at_once(size)
+            for start in range(0, len(numbers), count):
+                group = numbers[start : start + count]
                 pixels = [torch.from_numpy(images[number]).to(self.device) for number in group]
-                readers = run_together(self.network.forward, pixels, self.protocol)
-            for number, own in zip(group, readers, strict=True):
-                found[number] = self._predict(images[number], own, with_probabilities)
+                readers: Sequence[list[WindowReader] | None] = [None]
+                if len(group) > 1:
+                    readers = run_together(self.network.forward, pixels, self.protocol)
+                for number, pixels_hwc, own in zip(group, pixels, readers, strict=True):
+                    label_hw = np.empty(size, np.uint8)
+                    probability_khw = None
+                    if with_probabilities:
+                        probability_khw = np.empty((classes, *size), np.float32)
+                    for rows, probability_hkw in probability_bands(
+                        self.network.forward, pixels_hwc, self.protocol, classes, own
+                    ):
+                        label_hw[rows] = best_class(probability_hkw)[0].cpu().numpy()
+                        if probability_khw is not None:
+                            part_khw = probability_hkw.transpose(0, 1)
+                            probability_khw[:, rows] = part_khw.cpu().numpy()
+                    found[number] = Prediction(
+                        image_hwc=images[number],
+                        label_hw=label_hw,
+                        classes=info.classes,
+                        palette=info.palette,
+                        probability_khw=probability_khw,
+                    )
         return [found[number] for number in range(len(images))]
 
     def best(self, source: ImageSource) -> tuple[Label, NDArray[np.uint8]]:
@@ -228,40 +261,6 @@ class Predictor:
         if height * width > LARGEST_IN_BATCH:
             return 1
         return max(1, self.protocol.batch // count_windows((height, width), self.protocol))
-
-    def _group_by_size(self, images: Sequence[Image]) -> list[list[int]]:
-        """Return the indices of images that go through the network together."""
-        by_size: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        for number, image_hwc in enumerate(images):
-            by_size[image_hwc.shape[:2]].append(number)
-        return [
-            numbers[start : start + count]
-            for size, numbers in by_size.items()
-            for count in [self.images_at_once(size)]
-            for start in range(0, len(numbers), count)
-        ]
-
-    def _predict(
-        self, image_hwc: Image, readers: list[WindowReader] | None, with_probabilities: bool
-    ) -> Prediction:
-        """Predict an image. `readers` have its windows if the network has seen them already."""
-        size, info = image_hwc.shape[:2], self.network.info
-        classes = len(info.classes)
-        label_hw = np.empty(size, np.uint8)
-        probability_khw = np.empty((classes, *size), np.float32) if with_probabilities else None
-        pixels_hwc = torch.from_numpy(image_hwc).to(self.device)
-        parts = probability_bands(self.network.forward, pixels_hwc, self.protocol, classes, readers)
-        for rows, probability_hkw in parts:
-            label_hw[rows] = best_class(probability_hkw)[0].cpu().numpy()
-            if probability_khw is not None:
-                probability_khw[:, rows] = probability_hkw.transpose(0, 1).cpu().numpy()
-        return Prediction(
-            image_hwc=image_hwc,
-            label_hw=label_hw,
-            classes=info.classes,
-            palette=info.palette,
-            probability_khw=probability_khw,
-        )
 
 
 def to_rgb(source: object) -> Image:

@@ -9,13 +9,11 @@ import cv2
 import numpy as np
 
 from reconet.errors import DataError, OutputError
+from reconet.inference.plan import CAMERA
 from reconet.inference.predictor import Predictor
 from reconet.system.files import staged_write
 from reconet.system.progress import SILENT, Progress
-from reconet.types import Image
 
-VIDEOS = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg")
-CAMERA = "camera:"  # before the number of a camera, as in camera:0
 FRAMES_PER_SECOND = 25.0  # of a source that does not say
 
 
@@ -26,11 +24,6 @@ class VideoResult:
     source: str
     path: Path
     frames: int
-
-
-def is_video(argument: str) -> bool:
-    """Tell whether an argument names a video or a camera."""
-    return argument.startswith(CAMERA) or argument.lower().endswith(VIDEOS)
 
 
 def predict_video(
@@ -51,16 +44,20 @@ def predict_video(
     if path.exists() and not overwrite:
         raise OutputError(f"{path} is there already; --overwrite (overwrite=True) replaces it.")
     with _open(source) as capture:
-        count = int(capture.get(cv2.CAP_PROP_FRAME_COUNT))
-        rate = capture.get(cv2.CAP_PROP_FPS)
-        total = max(0, count) if most is None else most
-        progress.start(total, "predict")
+        count, rate = (int(capture.get(cv2.CAP_PROP_FRAME_COUNT)), capture.get(cv2.CAP_PROP_FPS))
+        progress.start(max(0, count) if most is None else most, "predict")
         with staged_write(path) as temporary:
             writer = None
             try:
-                for image_hwc in _frames(capture, most):
+                while (most is None or done < most) and (frame := capture.read())[0]:
+                    image_hwc = np.asarray(cv2.cvtColor(frame[1], cv2.COLOR_BGR2RGB), np.uint8)
                     mixed_hwc = np.asarray(predictor(image_hwc).overlay())
-                    writer = writer or _open_writer(temporary, mixed_hwc, rate)
+                    if writer is None:
+                        size, code = mixed_hwc.shape[1::-1], cv2.VideoWriter.fourcc(*"mp4v")
+                        rate = rate if rate > 0 else FRAMES_PER_SECOND
+                        writer = cv2.VideoWriter(str(temporary), code, rate, size)
+                        if not writer.isOpened():
+                            raise OutputError(f"OpenCV cannot write videos here: {path.name}.")
                     writer.write(cv2.cvtColor(mixed_hwc, cv2.COLOR_RGB2BGR))
                     done += 1
                     progress.advance()
@@ -79,38 +76,14 @@ def predict_video(
 @contextmanager
 def _open(source: str) -> Iterator[cv2.VideoCapture]:
     number = source.removeprefix(CAMERA)
-    if source.startswith(CAMERA):
-        if not number.isdecimal():
-            raise DataError(f"a camera is {CAMERA} and its number, such as camera:0, got {source}.")
-        capture = cv2.VideoCapture(int(number))
-    else:
-        if not Path(source).is_file():
-            raise DataError(f"no such video: {source}.")
-        capture = cv2.VideoCapture(source)
+    if source.startswith(CAMERA) and not number.isdecimal():
+        raise DataError(f"a camera is {CAMERA} and its number, such as camera:0, got {source}.")
+    if not source.startswith(CAMERA) and not Path(source).is_file():
+        raise DataError(f"no such video: {source}.")
+    capture = cv2.VideoCapture(int(number) if source.startswith(CAMERA) else source)
     try:
         if not capture.isOpened():
             raise DataError(f"OpenCV cannot open {source}.")
         yield capture
     finally:
         capture.release()
-
-
-def _frames(capture: cv2.VideoCapture, most: int | None) -> Iterator[Image]:
-    done = 0
-    while most is None or done < most:
-        there, frame_hwc = capture.read()
-        if not there:
-            return
-        yield np.asarray(cv2.cvtColor(frame_hwc, cv2.COLOR_BGR2RGB), np.uint8)
-        done += 1
-
-
-def _open_writer(path: Path, image_hwc: Image, rate: float) -> cv2.VideoWriter:
-    height, width = image_hwc.shape[:2]
-    code = cv2.VideoWriter.fourcc(*"mp4v")
-    writer = cv2.VideoWriter(
-        str(path), code, rate if rate > 0 else FRAMES_PER_SECOND, (width, height)
-    )
-    if not writer.isOpened():
-        raise OutputError(f"OpenCV cannot write videos here: {path.name}.")
-    return writer

@@ -19,8 +19,14 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from reconet.inference.protocol import Protocol, WindowGrid, window_grid
-from reconet.inference.resampling import Span, linear_weights, scale_part
+from reconet.inference.protocol import (
+    Protocol,
+    Span,
+    WindowGrid,
+    linear_weights,
+    scale_part,
+    window_grid,
+)
 from reconet.types import MEAN_COLOUR, Image
 
 # image_bcyx, RGB uint8 -> logits_bkij of any resolution that covers the same ground: a network, a
@@ -187,32 +193,34 @@ class WindowReader:
         return wanted
 
     def cut(self, some: Sequence[Window]) -> Tensor:
-        """Return windows as the network sees them, image_bcyx."""
-        size = (self.grid.rows.crop, self.grid.columns.crop)
-        image_bcyx = self.image_chw.new_empty((len(some), 3, *size))
+        """Return windows as the network sees them, image_bcyx.
+
+        They are padded with the mean colour at the right and below.
+        """
+        rows, columns = self.grid
+        image_bcyx = self.image_chw.new_empty((len(some), 3, rows.crop, columns.crop))
         for number, (top, left, mirrored) in enumerate(some):
             if mirrored and number and some[number - 1][:2] == (top, left):
                 image_bcyx[number] = image_bcyx[number - 1].flip(-1)
                 continue
-            self._cut(image_bcyx[number], top, left)
+            down = (top, min(rows.scaled, top + rows.crop))
+            across = (left, min(columns.scaled, left + columns.crop))
+            cut_cyx = scale_part(self.image_chw, (rows.scaled, columns.scaled), down, across)
+            out_cyx = image_bcyx[number]
+            if cut_cyx.shape != out_cyx.shape:
+                out_cyx.copy_(out_cyx.new_tensor(MEAN_COLOUR)[:, None, None].expand_as(out_cyx))
+            out_cyx[:, : cut_cyx.shape[1], : cut_cyx.shape[2]] = cut_cyx
             if mirrored:
-                image_bcyx[number] = image_bcyx[number].flip(-1)
+                image_bcyx[number] = out_cyx.flip(-1)
         return image_bcyx
-
-    def _cut(self, out_cyx: Tensor, top: int, left: int) -> None:
-        """Cut a window of the scaled image, padded with the mean colour at the right and below."""
-        rows, columns = self.grid
-        down = (top, min(rows.scaled, top + rows.crop))
-        across = (left, min(columns.scaled, left + columns.crop))
-        cut_cyx = scale_part(self.image_chw, (rows.scaled, columns.scaled), down, across)
-        if cut_cyx.shape != out_cyx.shape:
-            out_cyx.copy_(out_cyx.new_tensor(MEAN_COLOUR)[:, None, None].expand_as(out_cyx))
-        out_cyx[:, : cut_cyx.shape[1], : cut_cyx.shape[2]] = cut_cyx
 
     def _add(self, sum_hkw: Tensor, rows: Span, window: Window, logits_kij: Tensor) -> None:
         top, left, mirrored = window
         (first, last), columns = self.grid.rows.span(top), self.grid.columns.span(left)
-        self._keep(window, logits_kij, needed_later=last > rows[1])
+        self.kept.pop(window, None)
+        held = sum(4 * other.numel() for other in self.kept.values())
+        if last > rows[1] and held + 4 * logits_kij.numel() <= self.most_kept_bytes:
+            self.kept[window] = logits_kij  # the next band needs it
         down = (max(first, rows[0]), min(last, rows[1]))
         height, width = logits_kij.shape[1:]
         row_hi = linear_weights(self.grid.rows.places(top, down, height), height)
@@ -225,12 +233,6 @@ class WindowReader:
             self.weight_h[slice(*down)],
             self.weight_w[slice(*columns)],
         )
-
-    def _keep(self, window: Window, logits_kij: Tensor, *, needed_later: bool) -> None:
-        self.kept.pop(window, None)
-        held = sum(4 * other.numel() for other in self.kept.values())
-        if needed_later and held + 4 * logits_kij.numel() <= self.most_kept_bytes:
-            self.kept[window] = logits_kij
 
 
 def add_probabilities(

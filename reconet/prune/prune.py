@@ -25,7 +25,7 @@ from reconet.cost import model_cost
 from reconet.data import Dataset, evenly_spaced, open_split
 from reconet.errors import DataError, OutputError, RecipeError
 from reconet.evaluation import check_classes, count_confusion
-from reconet.evaluation.benchmarks import named_scores
+from reconet.evaluation.metrics import named_scores
 from reconet.inference import FoundNetwork, Protocol, find_network, make_forward, whole_image
 from reconet.models.decompose import decompose, low_rank_core
 from reconet.models.segmenter import Segmenter, build_model

@@ -21,7 +21,7 @@ from reconet.data.images.draw import VOID_COLOUR
 from reconet.engine import read_log, read_starts
 from reconet.errors import RecipeError, ReconetError, TrainingError
 from reconet.evaluation import Evaluation, KeptImage, best_evaluation, best_images
-from reconet.evaluation.benchmarks import score_labels
+from reconet.evaluation.metrics import score_labels
 from reconet.models.trained import find_weights, read_info
 from reconet.recipes import Recipe, list_settings, read_recipe
 from reconet.report.html import Series, confusion_matrix, html_page, is_page, line_chart, percent

@@ -29,7 +29,7 @@ from reconet.engine import read_log, run_training, run_weights
 from reconet.engine.inputs import validation_request
 from reconet.errors import ReconetError, TrainingError, first_line
 from reconet.evaluation import count_model_confusion
-from reconet.evaluation.benchmarks import named_scores
+from reconet.evaluation.metrics import named_scores
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import whole_image
 from reconet.models.context.low_rank import LowRankCore

@@ -18,8 +18,8 @@ from reconet.data.images.read import read_mask
 from reconet.errors import DataError, ReconetError
 from reconet.evaluation import check_classes, open_labelled
 from reconet.inference import FoundNetwork, Network, Protocol, open_network
-from reconet.inference.by_name import find_in_processes
-from reconet.inference.folder.find import find_images
+from reconet.inference.network import find_in_processes
+from reconet.inference.plan import find_images
 from reconet.models.trained import NetworkInfo
 from reconet.recipes import Recipe
 from reconet.report import html_page, image_source, is_page, percent

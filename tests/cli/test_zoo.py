@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from reconet.inference import by_name
+from reconet.inference import network as by_name
 from reconet.models.trained import save_compact
 from tests.cli.run import run
 from tests.factories import smooth_image, tiny_network, write_run

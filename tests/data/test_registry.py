@@ -24,8 +24,8 @@ from reconet.data.labels import LabelReader, in_order
 from reconet.data.layout import find_root
 from reconet.data.prepare.run import Job, PreparePlan
 from reconet.errors import ReconetError
-from reconet.evaluation.benchmarks import benchmark_scores, named_scores, score_labels
-from reconet.evaluation.submit import open_submission
+from reconet.evaluation.evaluate import open_submission
+from reconet.evaluation.metrics import benchmark_scores, named_scores, score_labels
 from reconet.recipes import Settings
 from tests.data.trees import make_tree, save_jpeg, stripes
 

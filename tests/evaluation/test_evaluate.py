@@ -1,30 +1,35 @@
-"""`reconet evaluate`: scores, protocols, processes, and what users get wrong."""
+"""`reconet evaluate`: scores, protocols, processes, submissions, and what users get wrong."""
 
 import json
 from collections.abc import Callable
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from sklearn.metrics import confusion_matrix
 
+from reconet import Predictor, Protocol
 from reconet.cli import main
 from reconet.data import DATASETS, open_dataset
+from reconet.data.dataset import Dataset, Sample
 from reconet.data.images.read import read_mask
+from reconet.data.sets.cityscapes import read_label as read_cityscapes
 from reconet.errors import DataError, RecipeError
-from reconet.evaluation import evaluate
-from reconet.inference.predictor import Predictor
-from reconet.inference.protocol import Protocol
-from reconet.inference.windows import predict_labels
+from reconet.evaluation import StoppedError, count_model_confusion, evaluate, open_submission
+from reconet.inference import predict_labels
 from reconet.models.trained import load_trained, save_trained
-from reconet.recipes import Data, Recipe, apply_overrides
+from reconet.recipes import Data, Recipe
+from reconet.system.distributed import Processes
 from reconet.types import IGNORE
-from tests.data.trees import make_tree
+from tests.data.trees import make_tree, stripes
 from tests.factories import ProgressRecorder, tiny_network, tiny_recipe
 from tests.launch import finish, start
 
 Answer = tuple[int, str, str]
+ALONE = Processes.single(torch.device("cpu"))
 
 
 def make_network(
@@ -89,17 +94,6 @@ def test_the_protocol_stands_beside_the_score(
     assert list(values["iou"]) == list(DATASETS["scenes"].info.classes)
 
 
-def test_options_change_what_is_computed(run: Path) -> None:
-    one = evaluate(run, device="cpu")
-    other = evaluate(
-        run, device="cpu", change=lambda recipe: apply_overrides(recipe, ["eval.flip=true"])
-    )
-    assert one is not None
-    assert other is not None
-    assert not torch.equal(one.count_kk, other.count_kk)
-    assert one.count_kk.sum() == other.count_kk.sum()
-
-
 def test_one_and_two_processes_print_the_same(run: Path) -> None:
     arguments = ["reconet", "evaluate", str(run), "--json", "--flip", "--device=cpu"]
     one, two = finish(start(arguments)), finish(start(arguments, processes=2))
@@ -125,16 +119,6 @@ def test_submit_writes_what_the_network_says(
         assert read_mask(file).shape == (40, 56)
     shown = ask(capsys, path, "--split=test", "--submit", tmp_path / "out")[1]
     assert "for the test server" in shown
-
-
-def test_submit_of_a_labelled_split_scores_it_too(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    path, _ = make_network("ade20k", tmp_path)
-    code, out, _ = ask(capsys, path, "--submit", tmp_path / "out", "--json")
-    assert code == 0
-    assert "challenge" in json.loads(out)["figures"]
-    assert (tmp_path / "out" / "ade20k_val.zip").is_file()
 
 
 @pytest.mark.parametrize(
@@ -165,14 +149,6 @@ def no_labels(directory: Path) -> list[object]:
     return [make_network("voc12", directory)[0], "--split=test"]
 
 
-def other_classes(directory: Path) -> list[object]:
-    return [make_network("camvid", directory, tuple("abcdefghijk"))[0]]
-
-
-def other_count(directory: Path) -> list[object]:
-    return [make_network("camvid", directory, tuple("abcde"))[0]]
-
-
 def no_file(directory: Path) -> list[object]:
     return [directory / "nowhere"]
 
@@ -181,8 +157,6 @@ def no_file(directory: Path) -> list[object]:
     ("make", "message"),
     [
         (no_labels, "voc12 test has no labels to score against; --submit"),
-        (other_classes, "knows 11 classes and camvid has 11 others (the first: 'a' is 'sky')"),
-        (other_count, "knows 5 classes and camvid has 11 others"),
         (no_file, "there is no such path, and no network of this name"),
     ],
 )
@@ -198,11 +172,6 @@ def test_a_wrong_network_is_one_line(
     assert message in err
 
 
-def test_a_training_and_an_evaluation_score_by_the_same_protocol_by_default() -> None:
-    recipe = tiny_recipe("data.crop=32", "data.base_size=48")
-    assert Protocol.of(recipe.eval, recipe.data) == Protocol.in_training(recipe.data)
-
-
 def test_a_score_by_another_protocol_than_in_training_stands_beside_that_of_the_training(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -216,25 +185,85 @@ def test_a_score_by_another_protocol_than_in_training_stands_beside_that_of_the_
     assert json.loads(out)["in_training"]["miou"] == 0.5
 
 
-def test_a_predictor_is_scored_by_its_own_protocol_on_a_dataset_that_is_open(run: Path) -> None:
-    segment = Predictor.from_run(run, device="cpu", precision="fp32")
-    dataset = open_dataset("scenes", "val", None, {"size": [48, 64], "val": 2})
-    result = evaluate(segment, dataset, device="cpu")
-    assert result is not None
-    assert (result.images, result.protocol) == (2, str(segment.protocol))
-
-
 def test_a_predictor_is_scored_on_data_that_is_named_or_described(
     run: Path, tmp_path: Path
 ) -> None:
     segment = Predictor.from_run(run, device="cpu", precision="fp32")
-    small = Data(name="scenes", options={"size": [48, 64], "val": 2})
-    for data in (small, "scenes"):
-        result = evaluate(segment, data=data, device="cpu")
-        assert result is not None
-        assert result.dataset == "scenes"
+    small = Data(name="scenes", workers=0, options={"size": [48, 64], "val": 2})
+    result = evaluate(segment, data=small, device="cpu")
+    assert result is not None
+    assert (result.dataset, result.images) == ("scenes", 2)
+    assert result.protocol == str(segment.protocol)
     (tmp_path / "mine.yaml").write_text("classes: [a, b]")
     with pytest.raises(DataError, match="does not look like your own images"):
         evaluate(segment, data=tmp_path / "mine.yaml", device="cpu")
     with pytest.raises(RecipeError, match="not both"):
         evaluate(segment, open_dataset("scenes", "val"), data=small, device="cpu")
+
+
+def test_submissions_are_what_the_servers_want(tmp_path: Path) -> None:
+    expected = {
+        "voc12": "results/VOC2012/Segmentation/comp6_test_cls/{}.png",
+        "cityscapes": "{}_pred_labelIds.png",
+        "ade20k": "ade20k_test.zip",
+    }
+    for dataset, path in expected.items():
+        out = tmp_path / dataset / "out"
+        make_tree(dataset, tmp_path / dataset)
+        test = open_dataset(dataset, "test", tmp_path / dataset)
+        names = [test.name(index) for index in range(len(test))]
+        classes = len(DATASETS[dataset].info.classes)
+        wanted = {name: stripes(name, classes, void=False) for name in names}
+        submission = open_submission(dataset, "test", out)
+        for name, label_hw in wanted.items():
+            label_hw.flat[:classes] = range(classes)
+            submission.put(name, label_hw)
+        sent = submission.finish(names)
+        for name, label_hw in wanted.items():
+            if dataset == "voc12":
+                assert np.array_equal(read_mask(out / path.format(name)), label_hw)
+                with Image.open(out / path.format(name)) as image:
+                    assert image.mode == "P"
+                    assert image.getpalette()[45:48] == [192, 128, 128]  # type: ignore[index]
+            elif dataset == "cityscapes":
+                assert np.array_equal(read_cityscapes(sent / path.format(name)), label_hw)
+                found = set(np.unique(read_mask(sent / path.format(name))))
+                assert found <= {7, 8, *range(11, 34)}
+            else:
+                with ZipFile(out / path) as archive, archive.open(f"{name}.png") as file:
+                    assert np.array_equal(np.array(Image.open(file)) - 1, label_hw)
+
+
+def val_set() -> Dataset:
+    return open_dataset("scenes", "val", None, tiny_recipe().data.options)
+
+
+def test_an_image_that_cannot_be_read_raises_or_is_skipped_and_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dataset, model, progress = val_set(), tiny_network().model, ProgressRecorder()
+    everything = count_model_confusion(model, dataset, ALONE)
+    assert everything.skipped == 0
+    read = type(dataset).__getitem__
+
+    def first_is_broken(self: Dataset, index: int) -> Sample:
+        if index == 0:
+            raise DataError("the first image is broken.")
+        return read(self, index)
+
+    monkeypatch.setattr(type(dataset), "__getitem__", first_is_broken)
+    with pytest.raises(DataError, match="the first image is broken"):
+        count_model_confusion(model, dataset, ALONE)
+    result = count_model_confusion(model, dataset, ALONE, on_error="skip", progress=progress)
+    assert result.skipped == 1
+    assert progress.lines == ["advance 1"] * (len(dataset) - 1)
+    assert result.count_kk.sum() < everything.count_kk.sum()
+
+
+def test_stopping_is_an_error_that_says_so() -> None:
+    progress = ProgressRecorder()
+    with pytest.raises(StoppedError):
+        count_model_confusion(
+            tiny_network().model, val_set(), ALONE, stop=lambda: True, progress=progress
+        )
+    assert progress.lines == ["advance 1"]

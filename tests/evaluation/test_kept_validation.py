@@ -3,18 +3,15 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from reconet.cli import main
 from reconet.engine import read_log
 from reconet.evaluation import best_evaluation, best_images, kept_validation
-from reconet.evaluation.kept_validation import ERROR_COLOUR, NO_LABEL_COLOUR, draw_errors
 from reconet.models.trained import load_trained, save_trained
 from reconet.system.distributed import Processes
 from reconet.system.run_files import BEST, VALIDATION
-from reconet.types import IGNORE
 from tests.launch import TINY_NETWORK
 
 CPU = torch.device("cpu")
@@ -80,13 +77,3 @@ def test_what_was_kept_of_another_network_or_is_damaged_is_not_used(run: Path) -
     trained.info.score["miou"] = 0.123
     save_trained(run / BEST, trained)
     assert best_evaluation(run, PROCESSES).figures != expected
-
-
-def test_errors_are_the_labelled_pixels_that_differ() -> None:
-    image_hwc = np.full((2, 2, 3), 90, np.uint8)
-    truth_hw = np.array([[0, 1], [IGNORE, IGNORE]], np.uint8)
-    predicted_hw = np.array([[0, 0], [0, 1]], np.uint8)
-    result = draw_errors(image_hwc, truth_hw, predicted_hw)
-    assert tuple(result[0, 1]) == ERROR_COLOUR
-    assert tuple(result[1, 0]) == tuple(result[1, 1]) == NO_LABEL_COLOUR
-    assert tuple(result[0, 0]) not in (ERROR_COLOUR, NO_LABEL_COLOUR)

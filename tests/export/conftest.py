@@ -5,8 +5,7 @@ import pytest
 from torch.export import ExportedProgram
 
 from reconet.export import export
-from reconet.export.formats import save_openvino, to_openvino
-from reconet.export.graph import trace
+from reconet.export.formats import save_openvino, to_openvino, trace
 from reconet.inference.backends import open_exported
 from reconet.models.trained import load_trained
 from tests.export.helpers import EXPORT_MODULE, decided_run

@@ -1,6 +1,5 @@
 """Exports compute what the network does, describe themselves, and never replace a good file."""
 
-import json
 import re
 import shutil
 from pathlib import Path
@@ -9,23 +8,19 @@ from zipfile import ZipFile
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 import torch
 from PIL import Image
 from torch.export import ExportedProgram
 
+from reconet import CONTEXTS, Predictor, evaluate
 from reconet.cli import main
 from reconet.data import open_dataset
 from reconet.data.scenes.generate import CLASSES
 from reconet.errors import ExportError, OutputError
-from reconet.evaluation import evaluate
-from reconet.export import export
-from reconet.export.compare import Difference
+from reconet.export import Difference, export
 from reconet.export.formats import FORMATS
 from reconet.inference.backends import LABELS, LOGITS, open_exported, was_exported
-from reconet.inference.predictor import Predictor
-from reconet.models.context import CONTEXTS
 from reconet.models.trained import load_trained
 from tests.export.helpers import EXPORT_MODULE, decided_run, random_image
 
@@ -59,16 +54,6 @@ def test_an_export_knows_its_classes_colours_recipe_and_score(
         assert info.network.palette == trained.info.palette
         assert info.network.recipe == trained.info.recipe
         assert (info.network.step, info.network.score) == (7, {"miou": 0.5})
-
-
-def test_onnx_needs_nothing_of_ours(exported: dict[str, Path]) -> None:
-    session = onnxruntime.InferenceSession(exported["onnx"])
-    image_bchw = random_image(1, 3, 50, 70).numpy()
-    (label_bhw,) = session.run(["labels"], {"image": image_bchw})
-    assert (label_bhw.shape, label_bhw.dtype) == ((1, 50, 70), np.uint8)
-    texts = session.get_modelmeta().custom_metadata_map
-    assert json.loads(texts["classes"]) == list(CLASSES)
-    assert (texts["base_size"], json.loads(texts["crop"])) == ("64", [64, 64])
 
 
 def test_the_program_in_the_docs_predicts_nearly_as_predictor_does(
@@ -191,15 +176,6 @@ def zip_file(path: Path) -> bytes:
     with ZipFile(path, "w") as archive:
         archive.writestr("archive/data.pkl", b"")
     return path.read_bytes()
-
-
-def test_an_export_that_cannot_be_written_fails_before_the_tracing(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(EXPORT_MODULE, "trace", lambda *a, **k: pytest.fail("traced"))
-    (tmp_path / "a.onnx").mkdir()
-    with pytest.raises(OutputError, match="no ordinary file"):
-        export(run, out=tmp_path / "a.onnx")
 
 
 @pytest.mark.parametrize(

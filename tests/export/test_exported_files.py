@@ -1,9 +1,7 @@
 """Exported files, opened: a stranger may have written them, so every mistake is one line."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import onnx
 import pytest
@@ -12,8 +10,8 @@ import torch
 from reconet.cli import main
 from reconet.data.scenes.generate import CLASSES
 from reconet.errors import CheckpointError, DataError
+from reconet.inference import open_network
 from reconet.inference.backends import TRUST, open_exported
-from reconet.inference.network import open_network
 from tests.export.helpers import random_image
 
 CPU = torch.device("cpu")
@@ -61,14 +59,6 @@ def test_a_verb_that_needs_the_weights_says_so(
     (line,) = capsys.readouterr().err.splitlines()
     assert f"{path} is" in line
     assert "name the run directory or its best.safetensors" in line
-
-
-def test_what_cannot_be_opened_says_what_to_name(tmp_path: Path) -> None:
-    (tmp_path / "last.pt").write_bytes(b"anything")
-    with pytest.raises(CheckpointError, match="is not a trained network: name the run"):
-        open_network(tmp_path / "last.pt", CPU)
-    with pytest.raises(CheckpointError, match=r"at .*none: it does not exist"):
-        open_network(tmp_path / "none", CPU)
 
 
 @pytest.mark.parametrize("suffix", [".onnx", ".xml", ".pt2"])
@@ -144,12 +134,3 @@ def test_an_export_with_fewer_names_than_scores_is_refused_in_use(
     network = open_network(path, CPU)
     with pytest.raises(CheckpointError, match="does not give one score for each of its 13 classes"):
         network.forward(torch.zeros(1, 3, 64, 64, dtype=torch.uint8))
-
-
-def test_an_export_that_cannot_be_run_says_so_in_one_line(exported: dict[str, Path]) -> None:
-    def fail(image_bchw: object) -> Any:
-        raise ValueError("no kernel\nat line 7")
-
-    opened = replace(open_exported(exported["onnx"]), run=fail)
-    with pytest.raises(CheckpointError, match=r"cannot be run: no kernel\.$"):
-        opened(torch.zeros(1, 3, 64, 64, dtype=torch.uint8))

@@ -1,4 +1,4 @@
-"""int8: the search for the modules to keep in fp32, and the score of the result."""
+"""int8: the images, the modules that stay in fp32, and the score of the result."""
 
 import json
 from itertools import pairwise
@@ -6,34 +6,68 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from reconet.cli import main
+from reconet.data import open_dataset
 from reconet.data.images.write import write_mask
-from reconet.export.formats import to_onnx
-from reconet.export.graph import trace
-from reconet.export.int8 import KEPT_IN_FP32, kept_in_fp32, quantise, search
+from reconet.errors import AbsentError, ReconetError
+from reconet.export.formats import to_onnx, trace
+from reconet.export.int8 import KEPT_IN_FP32, kept_in_fp32, quantise
+from reconet.export.sample_images import images_of_dataset, load_samples, windows_of
+from reconet.inference import Protocol, predict_labels
 from reconet.inference.backends import open_exported
 from reconet.models.trained import load_trained
+from reconet.recipes import find_recipe
+from tests.data.trees import make_tree
 from tests.export.helpers import random_image
-
-LOSSES = {(): 0.45, ("a",): 0.49, ("a", "b"): 0.499}  # mIoU by what stays in fp32
-
-
-def test_the_first_attempt_that_loses_little_enough_is_taken() -> None:
-    model, attempts = search(lambda kept: kept, LOSSES.get, 0.5, 1.5, list(LOSSES))
-    assert model == ("a",)
-    assert [round(attempt.loss, 6) for attempt in attempts] == [5.0, 1.0]
+from tests.factories import tiny_recipe
 
 
-def test_if_no_attempt_is_good_enough_the_last_is_returned() -> None:
-    _, attempts = search(lambda kept: kept, LOSSES.get, 0.5, 0.01, list(LOSSES))
-    assert len(attempts) == 3
-    assert attempts[-1].loss > 0.01
+def test_a_dataset_that_is_here_but_wrong_is_not_taken_for_absent(tmp_path: Path) -> None:
+    # Otherwise int8 would not be scored, and nobody would know why.
+    recipe = tiny_recipe("data.options.trees=1")
+    with pytest.raises(ReconetError, match="trees"):
+        load_samples(recipe, "val", None, 4)
+    make_tree("camvid", tmp_path / "camvid")
+    wrong = ["data.name=camvid", f"data.root={tmp_path / 'camvid'}", "data.options.trees=1"]
+    damaged = tiny_recipe(*wrong)
+    with pytest.raises(ReconetError, match=r"data\.options"):
+        load_samples(damaged, "val", None, 4)
 
 
-def test_without_a_score_everything_is_quantised() -> None:
-    _, attempts = search(str, lambda m: None, None, 0.0)
-    assert [attempt.kept for attempt in attempts] == [KEPT_IN_FP32[0]]
+@pytest.mark.parametrize("root", [None, "/no/such/place"])
+def test_where_the_dataset_is_not_here_images_are_generated(
+    root: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RECONET_DATA", raising=False)
+    recipe = find_recipe("voc12/reconet_r50")
+    data = recipe.data.model_copy(update={"root": root and Path(root), "crop": (64, 64)})
+    elsewhere = recipe.model_copy(update={"data": data})
+    images = load_samples(elsewhere, "val", None, 2)
+    assert images.description == "2 images of generated scenes (voc12 is not here)"
+    with pytest.raises(AbsentError):
+        load_samples(elsewhere, "val", Path("/no/such/place"), 2)
+
+
+def test_calibration_shows_what_the_protocol_shows() -> None:
+    dataset = open_dataset("scenes", "val", None, {"size": [40, 100], "val": 3})
+    protocol = Protocol(base_size=100, crop=(48, 48))
+    batches: list[torch.Tensor] = []
+
+    def record(image_bchw: torch.Tensor) -> torch.Tensor:
+        batches.append(image_bchw)
+        return torch.zeros(len(image_bchw), 2, 1, 1)
+
+    image_hwc = dataset[0].image_hwc
+    predict_labels(record, torch.from_numpy(image_hwc), protocol, 2)
+    expected = torch.cat(batches).numpy()
+    assert expected.shape == (3, 3, 48, 48)
+    windows = windows_of(images_of_dataset(dataset, 3), protocol)
+    assert [one.shape for one in windows] == [(1, 3, 48, 48)] * 3
+    np.testing.assert_array_equal(windows[0], expected[:1])
+    second = windows_of([dataset[0].image_hwc, dataset[0].image_hwc], protocol)[1]
+    np.testing.assert_array_equal(second, expected[1:2])
 
 
 def test_int8_is_scored_and_says_how_it_was_made(
@@ -62,6 +96,16 @@ def test_int8_is_scored_and_says_how_it_was_made(
     assert info.precision == "int8"
     assert info.int8["after"] == pytest.approx(first["after"])
     assert "i8" in out.read_text()
+
+
+def test_what_loses_too_much_in_every_attempt_is_an_error(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "net.xml"
+    arguments = ["--format=openvino", "--int8", "--images=1", "--score-on=1", "--max-loss=-200"]
+    assert main(["export", str(run), *arguments, f"--out={out}"]) == 2
+    assert "int8 loses more than -200 points of mIoU in every attempt (" in capsys.readouterr().err
+    assert not out.exists()
 
 
 @pytest.mark.slow

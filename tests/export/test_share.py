@@ -1,24 +1,25 @@
-"""Sharing: a folder that others can open, and its upload."""
+"""Sharing: a folder with a card that others can open, and its upload."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml  # type: ignore[import-untyped]
 from PIL import Image
 
+from reconet import Predictor
 from reconet.cli import main
 from reconet.data.scenes.generate import CLASSES
-from reconet.errors import CheckpointError, OutputError, RecipeError
-from reconet.export.share import CARD, RUN_FILES, upload_folder, write_shared_folder
-from reconet.inference.predictor import Predictor
+from reconet.errors import CheckpointError, OutputError
+from reconet.export import upload_folder, write_shared_folder
+from reconet.export.share import model_card
 from reconet.models.trained import load_trained, save_trained
-from reconet.models.weights import find_shared
 from reconet.recipes import read_recipe
-from reconet.system.files import readable_bytes
-from reconet.system.run_files import BEST, LAST, LOG, RECIPE, SHEET
 from tests.export.helpers import decided_run
-from tests.factories import ProgressRecorder, tiny_network, tiny_recipe, write_run
+from tests.factories import ProgressRecorder, tiny_network, write_run
+
+CARD, SHEET, RECIPE, BEST = "README.md", "predictions.png", "recipe.json", "best.safetensors"
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def test_a_converted_network_keeps_the_licence_of_its_makers(tmp_path: Path) -> 
     run = write_run(tmp_path / "run", replace(network, info=info))
     progress = ProgressRecorder()
     folder = write_shared_folder(run, tmp_path / "shared", progress=progress)
-    assert 'license: "BSD-3-Clause"' in (folder / CARD).read_text()
+    assert "license: BSD-3-Clause\n" in (folder / CARD).read_text()
     assert not progress.lines
 
 
@@ -73,7 +74,7 @@ def test_where_the_owner_keeps_files_stays_private(tmp_path: Path) -> None:
         assert b"secret" not in path.read_bytes(), path.name
 
 
-@pytest.mark.parametrize("there", ["README.md", "notes.txt", *RUN_FILES])
+@pytest.mark.parametrize("there", ["README.md", "notes.txt", "last.pt", "log.jsonl"])
 def test_a_folder_that_is_not_ours_is_left_as_it_is(run: Path, tmp_path: Path, there: str) -> None:
     out = tmp_path / "project"
     out.mkdir()
@@ -101,53 +102,32 @@ def test_a_compact_file_is_smaller_and_every_door_opens_it(
     assert main([*words, "--compact"]) == 0
     before, after = ((folder / BEST).stat().st_size for folder in (run, out))
     assert after < 0.45 * before  # names and shapes are a large part of a tiny file
-    sizes = f"weights: {readable_bytes(before)} before, {readable_bytes(after)} now"
-    assert capsys.readouterr().out.splitlines() == [str(out), sizes]
+    assert capsys.readouterr().out.splitlines()[0] == str(out)
     assert "stored as int8" in (out / CARD).read_text()
     assert read_recipe(out / RECIPE).model.aux, "the recipe is that of the training"
     assert Predictor.from_pretrained(out, device="cpu").classes == CLASSES
     assert load_trained(out).model.aux is None
 
 
-def test_what_a_run_directory_is_known_by_is_what_a_training_writes() -> None:
-    assert RUN_FILES == (LAST, LOG)
-
-
-def test_a_wrong_hub_id_is_told_before_anything_is_written(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["share", str(run), "--out", str(tmp_path / "shared"), "--push", "nobody"]) == 2
-    assert "hub id such as" in capsys.readouterr().err
-    assert not (tmp_path / "shared").exists()
-
-
-def test_what_is_no_shared_network_is_one_line(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"there is no best\.safetensors in it"):
-        find_shared(tmp_path.parent)
-    with pytest.raises(CheckpointError, match="it is no folder, no hub id"):
-        find_shared("/no/such/place")
-    with pytest.raises(OutputError, match="the run itself"):
-        write_shared_folder(run, run)
-    with pytest.raises(RecipeError, match="hub id such as"):
-        upload_folder(run, "nobody")
-
-
 def test_a_hub_id_is_downloaded_and_a_failure_is_one_line(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
-
     def download(repo: str, name: str, *, local_files_only: bool) -> str:
-        asked.append((repo, name))
         if repo == "somebody/gone":
             raise OSError("no network")
-        return str(run / BEST)
+        return str(run / name)
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
-    assert find_shared("somebody/reconet-voc") == run / BEST
-    with pytest.raises(CheckpointError, match="cannot get 'somebody/gone' from the hub"):
-        find_shared("somebody/gone")
-    assert asked == [("somebody/reconet-voc", BEST), ("somebody/gone", BEST)]
+    assert Predictor.from_pretrained("somebody/reconet-voc", device="cpu").classes == CLASSES
+    for source, message in {
+        "somebody/gone": "cannot get 'somebody/gone' from the hub",
+        str(run.parent): r"there is no best\.safetensors in it",
+        "/no/such/place": "it is no folder, no hub id",
+    }.items():
+        with pytest.raises(CheckpointError, match=message):
+            Predictor.from_pretrained(source)
+    with pytest.raises(OutputError, match="the run itself"):
+        write_shared_folder(run, run)
 
 
 def test_upload_makes_the_place_and_sends_our_files_alone(
@@ -168,13 +148,51 @@ def test_upload_makes_the_place_and_sends_our_files_alone(
     assert done == [("me/net", True, True), ("me/net", run, [CARD, RECIPE, BEST, SHEET])]
 
 
-def test_the_card_calls_a_folder_of_images_by_its_name(tmp_path: Path) -> None:
-    settings = ["data.name=folder", "data.root=/home/ann/streets", "data.options={}"]
-    trained = tiny_network(
-        tiny_recipe(*settings), classes=("road", "roof"), palette=((0, 0, 0), (9, 9, 9))
-    )
-    run = write_run(tmp_path / "run", trained)
-    card = (write_shared_folder(run, tmp_path / "shared") / "README.md").read_text()
-    assert "# reconet on resnet18, trained on folder streets" in card
-    assert "Trained on folder streets (train), 2 classes (road, roof)" in card
-    assert "/home/ann" not in card
+def test_the_card_says_what_the_network_is(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "shared"
+    assert main(["share", str(run), "--out", str(out), "--licence", "mit"]) == 0
+    assert capsys.readouterr().out.strip() == str(out)
+    text = (out / "README.md").read_text()
+    _, front, page = text.split("---\n", 2)
+    facts = yaml.safe_load(front)
+    assert facts["license"] == "mit"
+    ((result,),) = [entry["results"] for entry in facts["model-index"]]
+    [metric] = result["metrics"]
+    assert (metric["type"], metric["value"], metric["name"]) == ("miou", 0.5, "mIoU")
+    for wanted in (
+        "| mIoU | 50.00 |",
+        "M parameters",
+        CLASSES[0],
+        SHEET,
+        '"rank": 4',
+        "64 x 64",
+        "pip install .",
+    ):
+        assert wanted in page
+    assert (out / SHEET).is_file()
+
+
+def test_only_scores_are_shown_as_scores_and_with_their_protocol(run: Path) -> None:
+    trained = load_trained(run)
+    score = {"miou": 0.25, "effective_rank": 1.66, "lambda_spread": 0.00013}
+    other = replace(trained, info=replace(trained.info, score=score))
+    text = model_card(other, "A title", None, images=False)
+    front = text.split("---\n")[1]
+    assert "type: miou" in front
+    assert "effective_rank" not in front
+    assert "| mIoU | 25.00 |" in text
+    assert "| effective" not in text
+    assert "effective rank 1.66, lambda spread 0.00013." in text
+    assert "as validated in training: whole images" in text
+
+
+def test_a_licence_that_nobody_stated_is_not_made_up(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["share", str(run), "--out", str(tmp_path / "shared")]) == 0
+    assert "no licence is stated" in capsys.readouterr().err
+    text = (tmp_path / "shared" / "README.md").read_text()
+    assert "license: other\nlicense_name: not-stated\n" in text
+    assert "not stated by the person who shared them" in text

@@ -12,9 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from reconet.errors import CheckpointError
 from reconet.inference import backends as exported_module
-from reconet.inference.backends import open_exported
-from reconet.inference.probe import hash_export, probe_export
-from reconet.system.user_cache import ROOT_VARIABLE
+from reconet.inference.backends import open_exported, probe_export
+from reconet.inference.network import hash_files
 from tests.fuzz.graphs import doubling
 
 IMAGE = helper.make_tensor_value_info("image", TensorProto.UINT8, ["b", 3, "h", "w"])
@@ -23,7 +22,7 @@ LOGITS = helper.make_tensor_value_info("logits", TensorProto.FLOAT, None)
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv("RECONET_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(exported_module, "probe_export", partial(probe_export, seconds=20))
 
 
@@ -149,7 +148,7 @@ def test_an_export_is_probed_once(
     exported: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_exported(exported["onnx"])
-    assert (tmp_path / "cache/probed" / hash_export(exported["onnx"])).is_file()
+    assert (tmp_path / "cache/probed" / hash_files(exported["onnx"])).is_file()
 
     def refuse(*arguments: object, **settings: object) -> None:
         raise AssertionError("it was probed again")

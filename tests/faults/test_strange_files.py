@@ -20,7 +20,7 @@ from reconet.system.run_files import (
     STARTS,
     VALIDATION,
 )
-from tests.inference.folder.helpers import save_image
+from tests.inference.helpers import save_image
 from tests.launch import TINY_NETWORK, run_main
 
 FILES = (LOG, STARTS, LAST, LOCK, SHEET, REPORT, RECIPE, BEST, VALIDATION)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from reconet.inference import Predictor
-from reconet.models.trained import save_trained
+from reconet.models import save_trained
 from tests.factories import tiny_network, tiny_recipe
 
 

@@ -1,18 +1,24 @@
-"""Predictor: what it takes and returns, alone, in batches, in bands, from several threads."""
+"""Predictor: what it takes and returns, alone, in batches, of a file and of a model in Python."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image as Pillow
+from torch import Tensor, nn
 
-from reconet.errors import DataError, RecipeError
+from reconet import BACKBONES, CONTEXTS, MODULES, Backbone, Features, Segmenter, create_model, save
+from reconet.errors import CheckpointError, DataError, RecipeError
 from reconet.inference import Prediction, Predictor, predict_labels
 from reconet.types import Image
-from tests.factories import smooth_image
+from tests.factories import smooth_image, tiny_model
+
+CLASSES = ["dark", "bright"]
 
 
 def same_part(one: Prediction, other: Prediction) -> float:
@@ -58,23 +64,6 @@ def test_a_batch_says_what_single_calls_say(predictor: Predictor, flip: bool) ->
         assert same_part(prediction, alone) > 0.998
 
 
-def test_bands_say_what_the_whole_says(predictor: Predictor) -> None:
-    image_hwc = smooth_image(3, 90, 61)
-    few = 4 * len(predictor.classes) * 61 * 8 * 7  # seven rows at a time
-    protocol = replace(predictor.protocol, budget_bytes=few, batch=1)
-    in_bands = Predictor(predictor.network, protocol=protocol, device="cpu")(image_hwc)
-    alone = replace(predictor.protocol, batch=1)
-    assert same_part(in_bands, Predictor(predictor.network, protocol=alone)(image_hwc)) > 0.998
-
-
-def test_probabilities_add_up_and_do_not_change_the_labels(predictor: Predictor) -> None:
-    prediction = predictor(smooth_image(1), with_probabilities=True)
-    assert prediction.probability_khw is not None
-    np.testing.assert_allclose(prediction.probability_khw.sum(0), 1, rtol=1e-5)
-    assert np.array_equal(prediction.label_hw, predictor(smooth_image(1)).label_hw)
-    assert np.array_equal(prediction.label_hw, prediction.probability_khw.argmax(0))
-
-
 def test_best_is_the_class_and_its_probability_without_the_others(predictor: Predictor) -> None:
     image_hwc = smooth_image(1, 90, 61)
     few = 4 * len(predictor.classes) * 61 * 8 * 7  # bands of seven rows
@@ -108,27 +97,19 @@ def test_any_size_works(predictor: Predictor, size: tuple[int, int], mode: str) 
     assert prediction.overlay().size == size[::-1]
 
 
-def test_an_overlay_in_strips_is_the_overlay() -> None:
-    image_hwc, palette = smooth_image(5, 600, 3), ((255, 0, 0), (0, 255, 0))
-    label_hw = (image_hwc[..., 0] > 128).astype(np.uint8)
-    prediction = Prediction(
-        image_hwc=image_hwc, label_hw=label_hw, classes=("a", "b"), palette=palette
-    )
-    expected = (image_hwc / 2 + np.array(palette)[label_hw] / 2).round()
-    assert np.abs(np.asarray(prediction.overlay()) - expected).max() <= 1
-
-
-def test_shares_are_parts_of_the_image(predictor: Predictor) -> None:
-    prediction = replace(predictor(smooth_image(2)), label_hw=np.array([[3, 3, 0, 3]], np.uint8))
-    assert prediction.shares() == {prediction.classes[3]: 0.75, prediction.classes[0]: 0.25}
-
-
 def test_files_pillow_images_and_arrays_mean_the_same(predictor: Predictor, tmp_path: Path) -> None:
     image_hwc = smooth_image(4)
     path = tmp_path / "a.png"
     Pillow.fromarray(image_hwc).save(path)
     alpha_hwc = np.dstack([image_hwc, np.zeros((30, 44, 1), np.uint8)])
-    for other in (str(path), path, Pillow.open(path), alpha_hwc, Pillow.fromarray(alpha_hwc)):
+    others: list[Any] = [
+        str(path),
+        path,
+        path.read_bytes(),
+        BytesIO(path.read_bytes()),
+        Pillow.open(path),
+    ]
+    for other in (*others, alpha_hwc, Pillow.fromarray(alpha_hwc)):
         assert np.array_equal(predictor(other).label_hw, predictor(image_hwc).label_hw)
     grey_hw = image_hwc[..., 0]
     expected = predictor(np.repeat(grey_hw[..., None], 3, axis=2))
@@ -151,26 +132,141 @@ def test_what_is_no_image_is_explained(predictor: Predictor, wrong: Image, messa
         predictor(wrong)
 
 
-def test_what_is_printed_of_them_is_short_and_says_what_they_are(predictor: Predictor) -> None:
-    prediction = replace(predictor(smooth_image(2)), label_hw=np.array([[3, 3, 0, 3]], np.uint8))
-    names = prediction.classes
-    assert repr(prediction) == f"Prediction(4 x 1: {names[3]} 75.0 %, {names[0]} 25.0 %)"
-    assert repr(predictor).startswith("Predictor(reconet on resnet18, ")
-    assert len(repr(predictor)) < 300
+class Threshold(nn.Module):
+    """Calls a pixel bright if its red is above one half. Has a weight, as networks do."""
+
+    def __init__(self, num_classes: int, level: float = 0.5) -> None:
+        super().__init__()
+        self.level = nn.Parameter(torch.tensor(level))
+        self.extra = nn.Parameter(torch.zeros(num_classes))
+
+    def forward(self, image_bchw: Tensor) -> Tensor:
+        red_bhw = image_bchw[:, 0]
+        return torch.stack([self.level - red_bhw, red_bhw - self.level], 1)
 
 
-def test_a_device_that_is_not_here_is_named_without_an_option_of_the_verbs(run: Path) -> None:
-    with pytest.raises(RecipeError, match=r"no device 'gpu' here; try cpu\.$"):
-        Predictor.from_run(run, device="gpu")
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MODULES, "threshold", Threshold)
 
 
-def test_bytes_and_open_files_are_images_too(run: Path, tmp_path: Path) -> None:
-    segment = Predictor.from_run(run, device="cpu", precision="fp32")
-    path = tmp_path / "a.png"
-    Pillow.fromarray(smooth_image(3)).save(path)
-    expected_hw = segment(path).label_hw
-    np.testing.assert_array_equal(segment(path.read_bytes()).label_hw, expected_hw)
-    with path.open("rb") as file:
-        np.testing.assert_array_equal(segment(file).label_hw, expected_hw)
-    with pytest.raises(DataError, match="the image is empty"):
-        segment(b"")
+@pytest.mark.usefixtures("known")
+def test_mean_and_std_are_applied_and_kept_in_the_file(tmp_path: Path) -> None:
+    image_hwc = smooth_image(1)
+    normalised: dict[str, Any] = {"mean": (0.1, 0.0, 0.0), "std": (0.5, 1.0, 1.0)}
+    bright_hw = (image_hwc[..., 0] / 255 - 0.1) / 0.5 > 0.5
+    found = Predictor(Threshold(2), classes=CLASSES, **normalised, device="cpu")(image_hwc)
+    np.testing.assert_array_equal(found.label_hw, bright_hw)
+    path = save(Threshold(2), classes=CLASSES, path=tmp_path / "net.safetensors", **normalised)
+    opened = Predictor.from_run(path, device="cpu", precision="fp32")
+    np.testing.assert_array_equal(opened(image_hwc).label_hw, bright_hw)
+
+
+def test_training_on_does_not_change_a_predictor() -> None:
+    model, image_hwc = Threshold(2), smooth_image(1)
+    segment = Predictor(model, classes=CLASSES, device="cpu")
+    before_hw = segment(image_hwc).label_hw
+    model.level.data.fill_(2.0)
+    np.testing.assert_array_equal(segment(image_hwc).label_hw, before_hw)
+
+
+def test_a_segmenter_is_saved_and_opened_with_the_same_logits(tmp_path: Path) -> None:
+    model = tiny_model("fcn", num_classes=2).eval()
+    path = save(model, classes=CLASSES, path=tmp_path / "net.safetensors", data="scenes")
+    opened = Predictor.from_run(path, device="cpu").network
+    assert opened.info.recipe.data.name == "scenes"
+    image_hwc = smooth_image(2)
+    from_model = Predictor(model, classes=CLASSES, device="cpu")(image_hwc)
+    from_file = Predictor.from_run(path, device="cpu", precision="fp32")(image_hwc)
+    np.testing.assert_array_equal(from_model.label_hw, from_file.label_hw)
+
+
+@pytest.mark.usefixtures("known")
+def test_options_of_a_module_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "net.safetensors"
+    save(Threshold(2, level=0.25), classes=CLASSES, path=path, options={"level": 0.25})
+    opened = Predictor.from_run(path, device="cpu").network
+    assert opened.info.recipe.model.options == {"level": 0.25}
+    with pytest.raises(RecipeError, match=r"unknown option of module 'threshold': 'size'"):
+        save(Threshold(2), classes=CLASSES, path=path, options={"size": 1})
+
+
+def test_a_model_that_its_file_would_build_otherwise_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Signed(Threshold):
+        def __init__(self, num_classes: int, sign: float = 1.0) -> None:
+            super().__init__(num_classes)
+            self.sign = sign  # no weight, so the file knows it by its options alone
+
+        def forward(self, image_bchw: Tensor) -> Tensor:
+            return self.sign * super().forward(image_bchw)
+
+    monkeypatch.setitem(MODULES, "signed", Signed)
+    path = tmp_path / "net.safetensors"
+    with pytest.raises(CheckpointError, match=r"computes something else: pass options"):
+        save(Signed(2, sign=-1.0), classes=CLASSES, path=path)
+    assert not path.exists()
+    save(Signed(2, sign=-1.0), classes=CLASSES, path=path, options={"sign": -1.0})
+
+
+def test_what_could_not_be_opened_again_is_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "net.safetensors"
+    with pytest.raises(CheckpointError, match=r"put reconet\.MODULES\['Threshold'\] = Threshold"):
+        save(Threshold(2), classes=CLASSES, path=path)
+    parts = tiny_model("fcn", num_classes=2)
+    by_hand = Segmenter(parts.backbone, parts.context, num_classes=2)
+    with pytest.raises(CheckpointError, match=r"make it by reconet\.create_model"):
+        save(by_hand, classes=CLASSES, path=path)
+    assert not path.exists()
+    assert Predictor(by_hand.eval(), classes=CLASSES, device="cpu")(smooth_image(1)) is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"classes": "road"}, "classes are a list of names"),
+        ({"classes": ["a", "b", "c"]}, "the model has 2 classes, got 3 names"),
+        ({"classes": CLASSES, "palette": ((0, 0, 0),)}, "1 colours for 2 classes"),
+    ],
+)
+def test_wrong_classes_and_colours_are_errors(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        Predictor(tiny_model("fcn", num_classes=2), device="cpu", **arguments)  # type: ignore[arg-type]
+
+
+def test_a_model_without_classes_and_logits_of_another_shape_are_errors() -> None:
+    with pytest.raises(RecipeError, match=r"pass classes=\[\.\.\.\]"):
+        Predictor(Threshold(2), device="cpu")
+    with pytest.raises(DataError, match=r"must return logits \(b, 3, h, w\).*returned \(1, 2,"):
+        Predictor(Threshold(2), classes=["a", "b", "c"], device="cpu")
+
+
+class Plain(Backbone):
+    """The smallest backbone that keeps the contract."""
+
+    channels, strides = (4, 4, 4, 8), (2, 2, 2, 2)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Conv2d(3, 4, 3, 2, 1), nn.Conv2d(4, 8, 3, 1, 1)
+
+    def forward(self, image_bchw: Tensor) -> Features:
+        c1 = self.one(image_bchw)
+        return Features(c1, c1, c1, self.two(c1))
+
+
+def test_a_backbone_of_ones_own_works_by_name_and_by_hand(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(BACKBONES, "plain", lambda settings: Plain())
+    model = create_model("fcn", backbone="plain", num_classes=2)
+    assert model(torch.rand(2, 3, 33, 20)).main_bkhw.shape == (2, 2, 33, 20)
+    save(model, classes=CLASSES, path=tmp_path / "net.safetensors")
+    opened = Predictor.from_run(tmp_path / "net.safetensors", device="cpu").network.model
+    assert opened is not None
+    assert isinstance(opened.backbone, Plain)
+    backbone = Plain()
+    context = CONTEXTS["fcn"](backbone.stages((64, 64)), num_classes=2)
+    by_hand = Segmenter(backbone, context, num_classes=2).eval()
+    assert by_hand(torch.rand(1, 3, 20, 33)).main_bkhw.shape == (1, 2, 20, 33)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from reconet.errors import DataError, OutputError
-from reconet.inference.predictor import Predictor
-from reconet.inference.video import is_video, predict_video
+from reconet.inference import Predictor, is_video
+from reconet.inference.video import predict_video
 from tests.factories import ProgressRecorder, tiny_network, write_run, write_video
 from tests.launch import run_main
 

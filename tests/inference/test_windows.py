@@ -5,6 +5,7 @@ import sys
 from dataclasses import replace
 
 import cv2
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from benchmarks.evaluate import windows
-from reconet.inference.protocol import WHOLE, Protocol, window_grid
+from reconet.inference.protocol import WHOLE, Protocol, scale_part, window_grid
 from reconet.inference.windows import predict_labels, predict_probabilities, probability_bands
 from reconet.types import MEAN_COLOUR
 from tests.factories import tiny_model
@@ -38,18 +39,27 @@ def blurred(image_bchw: Tensor) -> Tensor:
     return F.conv2d(image_bchw.float() / 255, weight_kc33, stride=2, padding=1)
 
 
-@given(SIDE, SIDE, SIDE, SIDE, st.integers(1, 40), st.integers(1, 40))
-def test_windows_cover_every_pixel_and_stay_inside(
-    height: int, width: int, tall: int, wide: int, down: int, across: int
-) -> None:
-    stride = (min(down, tall), min(across, wide))
-    seen_hw = torch.zeros(height, width)
-    for rows, columns in windows((height, width), (tall, wide), stride):
-        assert (rows.stop - rows.start, columns.stop - columns.start) == (tall, wide)
-        assert rows.start == 0 or rows.stop <= height
-        assert columns.start == 0 or columns.stop <= width
-        seen_hw[rows, columns] += 1
-    assert seen_hw.min() >= 1
+def test_the_short_side_may_be_what_a_scale_of_one_means() -> None:
+    protocol = Protocol(mode="whole", relative_to="short_side", base_size=512)
+    rows, columns = window_grid((375, 500), 1.0, protocol)
+    assert (rows.scaled, columns.scaled) == (512, 683)
+    rows, columns = window_grid((500, 375), 0.5, protocol)
+    assert (rows.scaled, columns.scaled) == (341, 256)
+    rows, columns = window_grid((100, 1000), 1.0, protocol)  # a panorama
+    assert (rows.scaled, columns.scaled) == (205, 2048)
+    assert "scale 1 of a short side of 512" in str(protocol)
+
+
+@pytest.mark.parametrize("scaled", [(37, 53), (20, 53), (37, 29), (80, 100), (50, 30), (9, 12)])
+def test_a_scaled_image_is_that_of_opencv(scaled: tuple[int, int]) -> None:
+    # Bilinear, or the mean over the area where an axis shrinks to less than half.
+    image_hwc = np.random.default_rng(0).integers(0, 256, (37, 53, 3), np.uint8)
+    how = cv2.INTER_AREA if scaled == (9, 12) else cv2.INTER_LINEAR
+    expected = cv2.resize(image_hwc.astype(np.float32), scaled[::-1], interpolation=how)
+    image_chw = torch.from_numpy(image_hwc).permute(2, 0, 1)
+    got_chw = scale_part(image_chw, scaled, (0, scaled[0]), (0, scaled[1]))
+    difference = (got_chw.permute(1, 2, 0).float() - torch.from_numpy(expected)).abs()
+    assert difference.max() <= 0.51  # rounded to bytes
 
 
 @pytest.mark.parametrize("size", [(50, 61), (24, 16), (9, 40), (1, 1)])
@@ -70,13 +80,6 @@ def test_a_whole_image_is_what_the_network_says_of_it() -> None:
     got_khw = predict_probabilities(model.coarse, image_hwc, WHOLE, 3)
     torch.testing.assert_close(got_khw, expected_bkhw[0])
     assert torch.equal(predict_labels(model.coarse, image_hwc, WHOLE, 3), got_khw.argmax(0).byte())
-
-
-def test_mirror_images_change_nothing_for_a_symmetric_network() -> None:
-    image_hwc = image(31, 45)
-    one = Protocol(relative_to="original", crop=(24, 16), scales=(1.0, 1.5))
-    both_khw = predict_probabilities(pixelwise, image_hwc, replace(one, flip=True), 4)
-    torch.testing.assert_close(both_khw, predict_probabilities(pixelwise, image_hwc, one, 4))
 
 
 def obvious(image_hwc: Tensor, protocol: Protocol, classes: int) -> Tensor:
@@ -158,18 +161,6 @@ def test_bands_run_no_window_twice_while_there_is_room() -> None:
     assert seen == 2 * sum(len(grid.corners()) for grid in grids)
 
 
-def test_the_network_never_sees_more_at_once_than_asked_for() -> None:
-    shapes = set()
-
-    def watching(image_bchw: Tensor) -> Tensor:
-        shapes.add(tuple(image_bchw.shape))
-        return pixelwise(image_bchw)
-
-    predict_labels(watching, image(90, 90), replace(MULTI, batch=3), 4)
-    assert {shape[2:] for shape in shapes} == {(24, 16)}
-    assert max(shape[0] for shape in shapes) == 3
-
-
 def test_a_whole_image_too_large_for_the_budget_is_cut_into_windows() -> None:
     shapes = []
 
@@ -214,9 +205,3 @@ def growth(side: int, budget: int, mode: str) -> int:
 def test_memory_stays_within_the_budget_on_a_big_image() -> None:
     # 6000 x 6000 with three classes: all the probabilities at once would be 432 MB.
     assert growth(6000, 2**27, "whole") < 2**27 + 6000 * 6000  # beside the labels themselves
-
-
-@pytest.mark.slow
-def test_memory_stays_within_the_budget_on_a_huge_image() -> None:
-    # 10,000 x 10,000: all the probabilities at once would be 1.2 GB.
-    assert growth(10_000, 2**28, "slide") < 2**28 + 10_000 * 10_000

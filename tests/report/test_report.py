@@ -219,7 +219,9 @@ def test_what_is_missing_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "The run was never validated" in page.text
     assert len(page.all("img")) == 3 * 4
 
-    (without_best / "log.jsonl").write_text('{"kind": "train", "step": 10, "loss": NaN}\n[1]\n{"kind"')
+    (without_best / "log.jsonl").write_text(
+        '{"kind": "train", "step": 10, "loss": NaN}\n[1]\n{"kind"'
+    )
     code, _, _ = report(capsys, without_best, without_log, "--out", tmp_path / "c.html")
     page = Page((tmp_path / "c.html").read_text())
     assert code == 0

@@ -1,12 +1,11 @@
 """Every variant of a study is a network that can be built, and all start from the same weights."""
 
-
 import pytest
 import torch
 
 from reconet.errors import RecipeError
 from reconet.models import build_model
-from reconet.recipes import apply_overrides, find_recipe
+from reconet.recipes import find_recipe
 from reconet.study import STUDIES, choose_baseline, choose_variants
 from tests.factories import tiny_recipe
 

@@ -12,8 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from reconet.export.formats import to_onnx
-from reconet.export.graph import trace
+from reconet.export.formats import to_onnx, trace
 from reconet.models import CONTEXTS, Segmenter, segmentation_loss
 from reconet.models.backbone.families import smooth_bicubic
 from tests.launch import command, run

@@ -7,41 +7,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from reconet.cli import main
+from reconet import Predictor
 from reconet.data.formats import WRITTEN, folder_options, open_drawn, read_folder
 from reconet.data.images.read import ORIENTATION, read_mask, read_upright
 from reconet.data.options import read_options
 from reconet.data.sets.folder_masks import FolderOptions
-from reconet.inference import Predictor
-from tests.factories import write_video
-from tests.inference.folder.helpers import ask_predict, save_image
-
-
-def test_the_written_labels_are_those_of_the_masks(
-    capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path, predictor: Predictor
-) -> None:
-    out = tmp_path / "out"
-    save_image(tmp_path / "in" / "sub" / "street.jpg", 1)
-    save_image(tmp_path / "in" / "b.png", 2, 20, 33)
-    (tmp_path / "in" / "broken.png").write_text("hello")
-    code, result, err = ask_predict(
-        capsys, run, tmp_path / "in", "--out", out, "--as", "coco", "--json"
-    )
-    assert (code, err.count("\n")) == (1, 1)
-    assert result["prelabels"] == {
-        "format": "coco", "folder": str(out / "coco"), "files": 1, "notes": [],
-    }  # fmt: skip
-    (out / "coco").rename(tmp_path / "in" / "coco")
-    own = read_folder(tmp_path / "in", "coco").data
-    options = read_options(FolderOptions, folder_options(own))
-    seen = 0
-    for dataset in open_drawn(own, options):
-        for name, _, label_hw in dataset:  # type: ignore[attr-defined]
-            wanted_hw = read_mask(out / f"{name}.png")
-            names = np.array(dataset.info.classes)[label_hw]
-            assert np.array_equal(names, np.array(predictor.classes)[wanted_hw])
-            seen += 1
-    assert seen == 2
+from tests.inference.helpers import ask_predict, save_image
 
 
 @pytest.mark.parametrize("name", WRITTEN)
@@ -73,44 +44,26 @@ def test_predictions_on_turned_photographs_come_back_as_their_labels(
     assert seen == 16
 
 
-def test_a_second_format_needs_no_prediction(
+def test_a_second_format_needs_no_prediction_and_corrected_labels_are_kept(
     capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
 ) -> None:
     save_image(tmp_path / "in" / "a.png", 1)
+    (tmp_path / "in" / "broken.png").write_text("hello")
     out = tmp_path / "out"
+    asked = (run, tmp_path / "in", "--out", out, "--as")
     for name, file in (("yolo", "labels/a.txt"), ("labelme", "a.json"), ("yolo", "labels/a.txt")):
-        code, result, _ = ask_predict(
-            capsys, run, tmp_path / "in", "--out", out, "--as", name, "--json"
-        )
-        assert code == 0
+        code, result, _ = ask_predict(capsys, *asked, name, "--json")
+        assert code == 1
         assert (out / name / file).is_file()
-    assert (result["done"], result["skipped"]) == (0, 1)
+    assert (result["done"], result["skipped"], result["failed"]) == (0, 1, 1)
+    assert result["prelabels"]["folder"] == str(out / "yolo")
     image = json.loads((out / "labelme/a.json").read_text())["imagePath"]
     assert (out / "labelme" / image).resolve() == (tmp_path / "in" / "a.png").resolve()
-
-
-def test_a_person_reads_where_the_labels_are_and_what_was_kept(
-    capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
-) -> None:
-    save_image(tmp_path / "in" / "a.png", 1)
-    asked = (run, tmp_path / "in", "--out", tmp_path / "out", "--as", "labelme")
-    _, result, err = ask_predict(capsys, *asked)
+    (out / "labelme/a.json").write_text("corrected")
+    _, result, err = ask_predict(capsys, *asked, "labelme")
     assert "labelme: " in result["text"]
-    assert err == ""
-    (tmp_path / "out/labelme/a.json").write_text("corrected")
-    code, _, err = ask_predict(capsys, *asked)
-    assert code == 0
     assert "kept as it is" in err
-    assert (tmp_path / "out/labelme/a.json").read_text() == "corrected"
-
-
-def test_wrong_words_are_one_line(
-    capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
-) -> None:
-    save_image(tmp_path / "a.png", 1)
-    code, _, err = ask_predict(capsys, run, tmp_path / "a.png", "--as", "coc", "--out", tmp_path)
+    assert (out / "labelme/a.json").read_text() == "corrected"
+    code, _, err = ask_predict(capsys, *asked, "coc")
     assert (code, err.count("\n")) == (2, 1)
     assert "Did you mean 'coco'?" in err
-    write_video(tmp_path / "a.avi", 1)
-    assert main(["predict", str(run), str(tmp_path / "a.avi"), "--as", "coco"]) == 2
-    assert "--as is not for videos" in capsys.readouterr().err

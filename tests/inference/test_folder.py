@@ -1,20 +1,22 @@
-"""`reconet predict`: the files that it writes, broken images, and what users get wrong."""
+"""`reconet predict`: which images, the files that it writes, broken images, wrong words."""
 
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image as Pillow
 
+from reconet import Predictor
 from reconet.cli import main
-from reconet.data.images.read import read_mask
-from reconet.inference import FoundNetwork, Predictor, predict_folder
-from reconet.inference.folder.predict import default_out
-from reconet.inference.folder.record import RECORD
+from reconet.inference import predict_folder
 from tests.factories import ProgressRecorder
-from tests.inference.folder.helpers import ask_predict, read_tree, save_image
+from tests.inference.helpers import ask_predict, read_tree, save_image
 from tests.launch import finish, start
+
+RECORD = "predictions.jsonl"
 
 
 def test_a_folder_becomes_labels_and_overlays_in_the_same_places(
@@ -35,7 +37,7 @@ def test_a_folder_becomes_labels_and_overlays_in_the_same_places(
     alone = Predictor.from_run(run, device="cpu", precision="fp32")(
         tmp_path / "in" / "b.png", with_probabilities=True
     )
-    assert np.array_equal(read_mask(out / "b.png"), alone.label_hw)
+    assert np.array_equal(np.array(Pillow.open(out / "b.png")), alone.label_hw)
     assert Pillow.open(out / "b.png").getpalette()[3:6] == list(alone.palette[1])  # type: ignore[index]
     assert alone.probability_khw is not None
     with np.load(out / "b.npz") as saved:
@@ -88,29 +90,6 @@ def test_broken_files_get_a_line_each_and_the_rest_is_done(
     assert len(lines) == 6
     assert all(any(name in line for line in lines) for name in failed)
     assert sum("2 frames" in line and "moving.gif" in line for line in lines) == 1
-
-
-def test_an_export_has_a_folder_of_its_own_beside_its_run(tmp_path: Path) -> None:
-    run, file, export = (
-        FoundNetwork(path=path)
-        for path in (tmp_path, tmp_path / "best.safetensors", tmp_path / "model.onnx")
-    )
-    assert default_out(run) == default_out(file) == tmp_path / "predictions"
-    assert default_out(export) == tmp_path / "predictions-model.onnx"
-
-
-def test_where_and_how_stand_in_lines_of_their_own(
-    capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
-) -> None:
-    for name in ("a.png", "b.png"):
-        save_image(tmp_path / "in" / name)
-    lines = ask_predict(capsys, run, tmp_path / "in", "--out", tmp_path / "out")[1][
-        "text"
-    ].splitlines()
-    assert lines[0] == f"predictions in {tmp_path / 'out'}"
-    assert lines[-3] == f"network: {run}, run as torch fp32, batch norm folded, channels last"
-    assert lines[-2].startswith("protocol: ")
-    assert lines[-1].startswith("time: ")
 
 
 def test_one_process_and_two_write_the_same(
@@ -171,3 +150,116 @@ def test_what_users_get_wrong_is_one_line(
     assert (code, err.count("\n")) == (2, 1), err
     assert message in err
     assert not (run.parent / "predictions").exists()
+
+
+def test_images_are_searched_below_without_hidden_files_loops_and_what_runs_have_written(
+    capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    for name in ("b.jpg", "a/z.PNG", "a/.hidden.png", ".git/x.png", "@x.gif"):
+        save_image(folder / name)
+    for name in ("b.RAW", "a/c.raw", "notes.txt", "LICENCE", ".hidden.raw"):
+        (folder / name).touch()
+    (folder / "a" / "loop").symlink_to(folder)
+    expected = [str(folder / name) for name in ("@x.gif", "a/z.PNG", "b.jpg")]
+    for _ in range(2):
+        arguments = (folder, folder / "b.jpg", "--out", folder / "out", "--json")
+        code, result, err = ask_predict(capsys, run, *arguments)
+        assert code == 0
+        assert [image["source"] for image in result["images"]] == expected
+        assert "note: not tried, not the suffix of an image: 2 .raw, 1 no suffix, 1 .txt" in err
+    (folder / "a" / "loop").unlink()  # a pattern follows links wherever they lead
+    result = ask_predict(capsys, run, f"{folder}/**/*", "--out", tmp_path / "out", "--json")[1]
+    assert {image["source"] for image in result["images"]} == set(expected)
+
+
+def test_a_bad_entry_of_a_folder_fails_by_its_name_and_stops_nothing(
+    capsys: pytest.CaptureFixture[str],
+    run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder, out = tmp_path / "in", tmp_path / "out"
+    for name in ("a.png", "z.png"):
+        save_image(folder / name)
+    for name in ("itself.png", "itself"):
+        (folder / name).symlink_to(name)
+    (folder / "nowhere.png").symlink_to("gone")
+    (folder / "locked").mkdir()
+    real = os.scandir
+
+    def scandir(path: Any = ".") -> Any:
+        if Path(path).name == "locked":  # root may read any folder
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    code, result, err = ask_predict(capsys, run, folder, "--out", out, "--json")
+    assert (code, result["done"], result["failed"]) == (1, 2, 3)
+    assert f"{folder}/itself.png: too many levels of symbolic links" in err
+    assert f"{folder}/nowhere.png: no such file" in err
+    assert f"{folder}/locked: the folder cannot be listed" in err
+    assert "Traceback" not in err
+
+
+def test_equal_names_keep_apart_and_nothing_of_the_user_is_overwritten(
+    capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
+) -> None:
+    # The worst case: the output folder is the folder of the images.
+    for name in ("a.jpg", "a.png", "a.tif", "sub/a.jpg"):
+        save_image(tmp_path / name, len(name))
+    (tmp_path / "sub" / "a.png").write_text("a mask by hand")
+    before = read_tree(tmp_path)
+    code, result, err = ask_predict(
+        capsys, run, tmp_path / "a.jpg", tmp_path, "--out", tmp_path, "--json"
+    )
+    assert code == 1, err  # the mask is no image
+    after = read_tree(tmp_path)
+    assert {name: after[name] for name in before} == before
+    written = [one["outputs"]["labels"] for one in result["images"] if one["status"] == "done"]
+    assert written == ["a.jpg.png", "a.png.png", "a.tif.png", "sub/a.jpg.png"]
+    again = ask_predict(capsys, run, tmp_path, "--out", tmp_path, "--json")[1]
+    assert (again["done"], again["skipped"], again["failed"]) == (0, 4, 1)
+    assert read_tree(tmp_path) == after
+
+
+def test_names_cannot_leave_the_output_folder(
+    capsys: pytest.CaptureFixture[str],
+    run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = [
+        save_image(tmp_path / "in" / "..a.png"),
+        save_image(tmp_path / "in" / "...png", 1, format="PNG"),
+        save_image(tmp_path / "in" / "new\nline \\..\\b.png", 2),
+        save_image(tmp_path / "in" / f"{'x' * 240}.png", 3),
+        save_image(tmp_path / "elsewhere" / "c.png", 4),
+    ]
+    odd = os.fsencode(tmp_path / "in") + b"/\xff.png"
+    os.link(files[0], odd)
+    (tmp_path / "in" / "deep").mkdir()
+    monkeypatch.chdir(tmp_path / "in" / "deep")
+    out = tmp_path / "box" / "out"
+    arguments = ["../..a.png", "../../elsewhere/c.png", *files[1:], os.fsdecode(odd)]
+    before = set(read_tree(tmp_path))
+    code, result, err = ask_predict(capsys, run, *arguments, "--out", out, "--json")
+    assert (code, result["done"]) == (0, 6), err
+    assert all(name.startswith("box/out/") for name in set(read_tree(tmp_path)) - before)
+    assert len(read_tree(out)) == 6 * 2 + 1
+
+
+def test_links_do_not_lead_out_of_the_output_folder(
+    capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
+) -> None:
+    save_image(tmp_path / "in" / "sub" / "a.jpg")
+    save_image(tmp_path / "in" / "b.jpg")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "away").mkdir()
+    (tmp_path / "out" / "sub").symlink_to(tmp_path / "away")
+    code, result, err = ask_predict(
+        capsys, run, tmp_path / "in", "--out", tmp_path / "out", "--json"
+    )
+    assert (code, result["done"], result["failed"]) == (1, 1, 1)
+    assert "a link leads out of" in err
+    assert read_tree(tmp_path / "away") == {}

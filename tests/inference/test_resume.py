@@ -1,4 +1,4 @@
-"""A run resumes, and what is done is not done again."""
+"""A run of `reconet predict` resumes, and what is done is not done again."""
 
 import json
 import shutil
@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from reconet.inference.folder import worker
-from reconet.inference.folder.record import RECORD, read_record
-from reconet.inference.predictor import Prediction
-from reconet.models.trained import load_trained, save_trained
-from tests.inference.folder.helpers import ask_predict, read_tree, save_image
+from reconet import Prediction
+from reconet.inference import folder as folder_module
+from reconet.models import load_trained, save_trained
+from tests.inference.helpers import ask_predict, read_tree, save_image
+
+RECORD = "predictions.jsonl"
 
 
 def test_a_second_run_skips_what_is_done_and_changed_images_are_done_again(
@@ -48,8 +49,8 @@ def test_a_run_that_is_killed_resumes(
             raise KeyboardInterrupt  # after the line of the third and its mask
         write(path, prediction)
 
-    write = worker.WRITERS["overlay"]
-    monkeypatch.setitem(worker.WRITERS, "overlay", dies)
+    write = folder_module.WRITERS["overlay"]
+    monkeypatch.setitem(folder_module.WRITERS, "overlay", dies)
     assert ask_predict(capsys, *arguments)[0] == 130
     assert lines == [1, 2, 3], "an image is on record before its files are there"
     record = tmp_path / "out" / RECORD
@@ -96,11 +97,7 @@ def test_another_network_or_other_settings_need_overwrite(
     other = tmp_path / "other.safetensors"
     save_trained(other, replace(trained, info=replace(trained.info, step=8)))
     code, _, err = ask_predict(capsys, other, *arguments)
-    assert (code, f"1 prediction of another network ({run}); " in err) == (2, True)
-    assert (
-        f"another network ({run}), with other"
-        in ask_predict(capsys, other, *arguments, "--flip")[2]
-    )
+    assert (code, f"1 prediction of another network ({run}), or with " in err) == (2, True)
     assert ask_predict(capsys, other, *arguments, "--overwrite")[1]["done"] == 1
     assert ask_predict(capsys, other, *arguments)[1]["skipped"] == 1
     moved = Path(shutil.copy(other, tmp_path / "same.safetensors"))
@@ -125,7 +122,6 @@ def test_records_of_images_survive_a_move_of_both_folders(
     (tmp_path / "old").rename(tmp_path / "new")
     new = tmp_path / "new"
     assert ask_predict(capsys, run, new / "in", "--out", new / "out", "--json")[1]["skipped"] == 1
-    assert list(read_record(new / "out")) == ["../in/a.png"]
 
 
 @pytest.mark.parametrize(
