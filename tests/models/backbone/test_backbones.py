@@ -3,13 +3,11 @@
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
-
 import pytest
 import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import Tensor, nn
-
 from reconet.errors import RecipeError
 from reconet.models import (
     CONTEXTS,
@@ -21,7 +19,6 @@ from reconet.models import (
     segmentation_loss,
 )
 from tests.models.helpers import stir
-
 # Without a classifier; plain stem. From torchvision's published totals less their fc layers.
 PARAMETERS = {
     "resnet18": 11_689_512 - 513_000,
@@ -47,12 +44,14 @@ def build(name: str, **options: Any) -> Backbone:
     return ResNet(name, **options)
 
 
+
 @pytest.mark.parametrize("name", sorted(TENSORS))
 def test_tensors_keep_their_names_order_and_shapes(name: str) -> None:
     with torch.device("meta"):
         state = ResNet(name).state_dict()
     text = "\n".join(f"{key} {tuple(value.shape)}" for key, value in state.items())
     assert sha256(text.encode()).hexdigest().startswith(TENSORS[name])
+
 
 
 @pytest.mark.parametrize("name", sorted(PARAMETERS))
@@ -62,12 +61,14 @@ def test_networks_have_the_published_number_of_parameters(name: str) -> None:
     assert sum(p.numel() for p in net.parameters()) == PARAMETERS[name]
 
 
+
 def test_the_full_networks_have_the_published_channels() -> None:
     with torch.device("meta"):
         specs = ResNet("resnet101").stages((512, 512))
         assert MobileNetV2().channels == [24, 32, 96, 1280]
     assert [s.channels for s in specs] == [256, 512, 1024, 2048]
     assert [s.height for s in specs] == [128, 64, 64, 64]
+
 
 
 @pytest.mark.parametrize("name", ["resnet18", "resnet50", "mobilenet_v2"])
@@ -83,6 +84,7 @@ def test_stages_promise_the_shapes_that_come(
     two = net.first_stages(torch.zeros(1, 3, *size), 2)
     assert two.c2.shape[1] == net.channels[1]
     assert two.c4.numel() == 0
+
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
@@ -106,10 +108,12 @@ def test_dilation_instead_of_stride_keeps_what_the_coarse_grid_sees(
     )
 
 
+
 def test_a_dilated_stage_dilates_its_first_block_by_half() -> None:
     net = ResNet("resnet50", width=0.125)
     dilations = [[block.conv2.dilation[0] for block in s] for s in (net.layer3, net.layer4)]  # type: ignore[union-attr, index]
     assert dilations == [[1, 2, 2, 2, 2, 2], [2, 4, 4]]
+
 
 
 def test_stages_are_layers_for_the_layer_decay() -> None:
@@ -122,6 +126,7 @@ def test_stages_are_layers_for_the_layer_decay() -> None:
     assert [first[n].split(".")[1] for n in range(1, 5)] == ["1", "4", "7", "14"]
 
 
+
 def test_the_stride_is_where_it_was_asked_for() -> None:
     def strides(net: ResNet) -> tuple[object, object]:
         block = net.layer2[0]
@@ -129,6 +134,7 @@ def test_the_stride_is_where_it_was_asked_for() -> None:
 
     assert strides(ResNet("resnet50", width=0.125)) == ((1, 1), (2, 2))
     assert strides(ResNet("resnet50", width=0.125, stride_on="1x1")) == ((2, 2), (1, 1))
+
 
 
 @pytest.mark.parametrize(
@@ -146,35 +152,6 @@ def test_what_cannot_be_built_says_why(name: str, options: dict[str, Any], messa
         build(name, **options)
 
 
-def test_a_bottleneck_is_three_convolutions_around_a_shortcut() -> None:
-    """Compute the block with functions, batch norm as in use."""
-    block: Any = stir(ResNet("resnet50", width=0.125, output_stride=32)).layer2[0]  # type: ignore[index]
-    shrink, shrink_norm = block.downsample
-
-    def norm(x: Tensor, bn: nn.BatchNorm2d) -> Tensor:
-        return F.batch_norm(x, bn.running_mean, bn.running_var, bn.weight, bn.bias, eps=1e-5)
-
-    x = torch.randn(2, 32, 9, 11)
-    y = F.relu(norm(F.conv2d(x, block.conv1.weight), block.bn1))
-    y = F.relu(norm(F.conv2d(y, block.conv2.weight, stride=2, padding=1), block.bn2))
-    y = norm(F.conv2d(y, block.conv3.weight), block.bn3)
-    short = norm(F.conv2d(x, shrink.weight, stride=2), shrink_norm)
-    torch.testing.assert_close(block(x), F.relu(y + short))
-
-
-@pytest.mark.parametrize("context", sorted(CONTEXTS))
-def test_every_context_learns_on_mobilenet(context: str) -> None:
-    torch.manual_seed(0)
-    model = create_model(
-        context, num_classes=3, backbone="mobilenet_v2", crop=(64, 96), width=0.25
-    ).train()
-    label_bhw = torch.randint(0, 3, (2, 64, 96))
-    logits = model(torch.rand(2, 3, 64, 96))
-    loss = segmentation_loss(logits, label_bhw) + model.context.loss(logits.extra, label_bhw)
-    loss.backward()
-    assert loss.isfinite()
-    assert not [n for n, p in model.named_parameters() if p.requires_grad and p.grad is None]
-
 
 def test_files_of_torchvision_load_with_their_classifier_left_out(tmp_path: Path) -> None:
     state = MobileNetV2().state_dict()
@@ -184,6 +161,7 @@ def test_files_of_torchvision_load_with_their_classifier_left_out(tmp_path: Path
     report = load_backbone(ours, str(tmp_path / "weights.safetensors"))
     assert report.ignored == ("classifier.1.weight",)
     assert all(torch.equal(value, state[name]) for name, value in ours.state_dict().items())
+
 
 
 def test_the_weights_of_timm_are_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,3 +195,4 @@ def test_the_weights_of_timm_are_renamed(tmp_path: Path, monkeypatch: pytest.Mon
     net = MobileNetV2()
     load_backbone(net, "imagenet")
     assert all(torch.equal(value, own[name]) for name, value in net.state_dict().items())
+

@@ -5,11 +5,9 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-
 import pytest
 import torch
 from torch import Tensor
-
 from reconet.cli import main
 from reconet.errors import CheckpointError, MissingExtraError, RecipeError
 from reconet.models import BACKBONES, ResNet, create_model, load_trained, save_trained, weights
@@ -26,12 +24,14 @@ def hub_recipe_settings(family: str, *, name: str = "tiny/x") -> list[str]:
     return [f"model.backbone=hf:{name}", f"model.backbone_config={config}", "model.context=fcn"]
 
 
+
 def test_without_the_package_one_line_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hf, "find_spec", lambda name: None)
     with pytest.raises(
         MissingExtraError, match=r"'facebook/dinov2-small' needs an extra.*backbones"
     ):
         check_backbone_name(Model(backbone="hf:facebook/dinov2-small"))
+
 
 
 def test_a_wrong_name_says_what_to_write() -> None:
@@ -42,16 +42,6 @@ def test_a_wrong_name_says_what_to_write() -> None:
         with pytest.raises(RecipeError, match="after hf: stands a hub id"):
             check_backbone_name(Model(backbone=name))
 
-
-def test_blocks_are_counted_from_the_first_to_the_last() -> None:
-    names = [
-        "net.embeddings.w",
-        "net.encoder.stages.0.layers.0.w",
-        "net.encoder.stages.0.layers.1.w",
-    ]
-    names += ["net.encoder.stages.1.downsampling_layer.0.w", "net.encoder.stages.1.layers.0.w"]
-    names += ["net.norm.w"]
-    assert list(block_depths(names).values()) == [0, 1, 2, 3, 4, 4]
 
 
 class TestWithTransformers:
@@ -216,6 +206,7 @@ class TestWithTransformers:
         assert one.backbone.cache_facts() != two.backbone.cache_facts()
 
 
+
 def renamed(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """Give the parameters of our ResNet the names of transformers."""
     renamed: dict[str, Tensor] = {}
@@ -234,3 +225,4 @@ def renamed(state: dict[str, Tensor]) -> dict[str, Tensor]:
             kind = "convolution" if part.startswith("conv") else "normalization"
             renamed[f"{place}.layer.{int(part[-1]) - 1}.{kind}.{last}"] = value
     return renamed
+
