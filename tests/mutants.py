@@ -34,48 +34,48 @@ RECO = "models/context/reconet.py"
 LOW_RANK = "models/context/low_rank.py"
 NO_MISTAKE = "no mistake"  # its test passes: a copy without a mistake works
 MUTATIONS = {
-    NO_MISTAKE: Mutation("types.py", "IGNORE = 255", "IGNORE = 255", "models/test_layers.py"),
+    NO_MISTAKE: Mutation("types.py", "IGNORE = 255", "IGNORE = 255", "models/test_segmenter.py"),
     "rows and columns swapped": Mutation(
         LOW_RANK,
         "row_brh.unsqueeze(3) * column_brw.unsqueeze(2)",
         "row_brh.unsqueeze(2) * column_brw.unsqueeze(3)",
-        "models/context/test_reconet.py::test_reconstruct_equals_the_sum_of_rank_one_tensors",
+        "models/context/test_ranks.py::test_reconstruct_equals_the_sum_of_rank_one_tensors",
     ),
     "rows pooled over rows": Mutation(
         RECO,
         "row_brh = self.row(mean_bch.mean(dim=1))",
         "row_brh = self.row(x_bchw.mean(dim=(1, 2)))",
-        "models/context/test_reconet.py::test_the_core_equals_the_formula_of_the_paper",
+        "models/context/test_ranks.py::test_the_core_equals_the_formula_of_the_paper",
     ),
     "lambda dropped": Mutation(
         LOW_RANK,
         "(channel_brc * weight_r[:, None])",
         "channel_brc",
-        "models/context/test_reconet.py::test_reconstruct_equals_the_sum_of_rank_one_tensors",
+        "models/context/test_ranks.py::test_reconstruct_equals_the_sum_of_rank_one_tensors",
     ),
     "lambda not normalised": Mutation(
         RECO,
         "self.rank_logits_r.softmax(dim=0)",
         "self.rank_logits_r.sigmoid()",
-        "models/context/test_reconet.py",
+        "models/context/test_ranks.py",
     ),
     "attention instead of attention times map": Mutation(
         RECO,
         "return x_bchw * reconstruct(self.factors(x_bchw))",
         "return reconstruct(self.factors(x_bchw))",
-        "models/context/test_reconet.py::test_the_core_equals_the_formula_of_the_paper",
+        "models/context/test_ranks.py::test_the_core_equals_the_formula_of_the_paper",
     ),
     "gates without a sigmoid": Mutation(
         RECO,
         "_resample(self.gate(logits_brn), ",
         "_resample(logits_brn, ",
-        "models/context/test_reconet.py",
+        "models/context/test_ranks.py",
     ),
     "ranks and positions mixed up": Mutation(
         RECO,
         "self.linear(profile_bn).unflatten(1, (self.rank, -1))",
         "self.linear(profile_bn).unflatten(1, (-1, self.rank)).transpose(1, 2)",
-        "models/context/test_reconet.py",
+        "models/context/test_ranks.py",
     ),
     "confusion transposed": Mutation(
         "evaluation/metrics.py",
@@ -115,7 +115,7 @@ MUTATIONS = {
         "models/test_losses.py",
     ),
     "smallest errors first": Mutation(
-        "models/loss_terms.py", "descending=True", "descending=False", "models/test_loss_terms.py"
+        "models/losses.py", "descending=True", "descending=False", "models/test_losses.py"
     ),
     "erased pixels keep their labels": Mutation(
         "data/changes.py",

@@ -52,6 +52,10 @@ class Decomposition:
         """Compute the whole tensor_bchw: A of reconet, Y of reconet_plus."""
         return reconstruct(self.factors)
 
+    def sub_tensor(self, rank: int) -> Tensor:
+        """Compute T_i = lambda_i c_i o p_i, tensor_bchw. Over all ranks they sum to T."""
+        return reconstruct(self._only(rank))
+
     def heat(self, rank: int) -> Tensor:
         """Compute the mean over channels of what a rank adds, heat_hw, of the first image.
 

@@ -143,6 +143,16 @@ def test_a_loss_is_the_weighted_sum_of_its_terms_for_both_classifiers(
     torch.testing.assert_close(whole, parts + 0.1 * alone(lovasz=1))
 
 
+def test_images_without_a_label_do_not_count_in_the_mean_of_regions() -> None:
+    main_bkhw = torch.randn(2, 3, 4, 5)
+    label_bhw = torch.randint(0, 3, (2, 4, 5))
+    label_bhw[1] = 255
+    settings = Loss(cross_entropy=0, dice=1)
+    both = segmentation_loss(Logits(main_bkhw, None, {}), label_bhw, settings)
+    first = segmentation_loss(Logits(main_bkhw[:1], None, {}), label_bhw[:1], settings)
+    torch.testing.assert_close(both, first)
+
+
 def test_class_weights_weigh_pixels_and_not_regions(logits: Logits, label_bhw: Tensor) -> None:
     weight_k = torch.rand(5) + 0.5
     regions = Loss(cross_entropy=0, dice=1, lovasz=1)

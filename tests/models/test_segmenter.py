@@ -2,9 +2,11 @@
 
 from pathlib import Path
 from typing import Any, Literal
+
 import pytest
 import torch
 from torch import nn
+
 from reconet.errors import RecipeError
 from reconet.models import (
     CONTEXTS,
@@ -17,6 +19,7 @@ from reconet.models import (
 from reconet.models.layers import Attention, PooledBN, principal_components, resize
 from reconet.recipes import find_recipe, override
 from tests.models.helpers import stir
+
 SMALL: dict[str, Any] = {"backbone": "resnet18", "width": 0.125, "num_classes": 3, "crop": 64}
 
 
@@ -26,7 +29,6 @@ def test_normalisation_is_that_of_imagenet_and_happens_inside() -> None:
     torch.testing.assert_close(model.normalise(grey), torch.zeros(1, 3, 2, 2))
     one_std_up = grey + torch.tensor([0.229, 0.224, 0.225]).view(1, 3, 1, 1)
     torch.testing.assert_close(model.normalise(one_std_up), torch.ones(1, 3, 2, 2))
-
 
 
 @pytest.mark.parametrize(
@@ -52,7 +54,6 @@ def test_what_cannot_be_built_says_why(arguments: dict[str, Any], message: str) 
         create_model(**{"name": "reconet", **SMALL, **arguments})
 
 
-
 def test_a_recipe_builds_its_network_with_rank_and_options() -> None:
     recipe = override(find_recipe("scenes/tiny"), "model.rank", "5")
     recipe = override(recipe, "model.options.gpm", "false")
@@ -60,7 +61,6 @@ def test_a_recipe_builds_its_network_with_rank_and_options() -> None:
     assert context.core is not None
     assert context.core.get_parameter("rank_logits_r").numel() == 5
     assert context.pool is None
-
 
 
 def test_the_auxiliary_head_reads_c3_with_dropout() -> None:
@@ -78,7 +78,6 @@ def test_the_auxiliary_head_reads_c3_with_dropout() -> None:
     assert torch.equal(model.aux(c3), bias_k[None, :, None, None].expand(2, 3, 8, 8))
 
 
-
 def test_a_saved_export_gives_the_same_logits(tmp_path: Path) -> None:
     model = create_model("reconet", **SMALL).eval()
     image_bchw = torch.randint(0, 256, (1, 3, 64, 64), dtype=torch.uint8)
@@ -87,12 +86,10 @@ def test_a_saved_export_gives_the_same_logits(tmp_path: Path) -> None:
     torch.testing.assert_close(again.main_bkhw, model(image_bchw).main_bkhw)
 
 
-
 @pytest.mark.parametrize("shape", [(3, 64, 64), (1, 1, 64, 64), (1, 64, 64, 3)])
 def test_what_is_no_batch_of_rgb_images_is_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="takes RGB images"):
         create_model("plain", **SMALL)(torch.rand(shape))
-
 
 
 def known_norm() -> PooledBN:
@@ -102,7 +99,6 @@ def known_norm() -> PooledBN:
     norm.running_mean = torch.tensor([0.5, -1.0, 2.0])
     norm.running_var = torch.tensor([4.0, 1.0, 0.25])
     return norm
-
 
 
 def test_one_value_per_channel_is_normalised_by_what_is_known() -> None:
@@ -117,7 +113,6 @@ def test_one_value_per_channel_is_normalised_by_what_is_known() -> None:
         nn.BatchNorm2d(3)(x_bchw)
 
 
-
 @pytest.mark.parametrize(("scale", "factor"), [(1.0, 1.0), (None, 6**-0.5)])
 def test_attention_equals_loops(scale: float | None, factor: float) -> None:
     query, key, value = torch.randn(2, 5, 6), torch.randn(2, 4, 6), torch.randn(2, 4, 3)
@@ -130,14 +125,12 @@ def test_attention_equals_loops(scale: float | None, factor: float) -> None:
             torch.testing.assert_close(result[b, i], by_hand)
 
 
-
 def network(
     context: str = "reconet_plus", decoder: Literal["none", "light"] = "light"
 ) -> Segmenter:
     return create_model(
         context, num_classes=3, backbone="resnet18", width=0.125, crop=(64, 96), decoder=decoder
     )
-
 
 
 @pytest.mark.parametrize("size", [(64, 96), (65, 97), (33, 57)])
@@ -149,7 +142,6 @@ def test_it_starts_as_the_network_without_it_at_stride_4(size: tuple[int, int]) 
     assert fine_bkhw.shape[2:] == (-(-size[0] // 4), -(-size[1] // 4))
     expected_bkhw = resize(coarse_bkij, (fine_bkhw.shape[2], fine_bkhw.shape[3]))
     torch.testing.assert_close(fine_bkhw, expected_bkhw)
-
 
 
 @pytest.mark.parametrize("context", ["reconet_plus", "deeplabv3plus", "emanet"])
@@ -170,13 +162,11 @@ def test_it_learns_behind_a_context(context: str) -> None:
     assert all(p.grad is not None and p.grad.any() for p in model.decoder.parameters())
 
 
-
 def lived_in(name: str, backbone: str = "resnet18") -> Segmenter:
     """Make a small network whose batch norms are not the identity."""
     model = create_model(name, backbone=backbone, width=0.125, num_classes=3, crop=64)
     stir(model)
     return model
-
 
 
 @pytest.mark.parametrize("name", sorted(CONTEXTS))
@@ -185,7 +175,6 @@ def test_a_folded_network_says_the_same(name: str) -> None:
     with torch.no_grad():
         expected, got = model(image_bchw).main_bkhw, fold_batchnorm(model)(image_bchw).main_bkhw
     torch.testing.assert_close(got, expected, rtol=1e-3, atol=1e-4)
-
 
 
 @pytest.mark.parametrize("backbone", ["resnet18", "resnet50"])
@@ -201,7 +190,6 @@ def test_no_batch_norm_is_left_and_the_network_stays_as_it_was(backbone: str) ->
         assert torch.equal(value, before[key])
 
 
-
 class Both(nn.Module):
     """What the convolution gives, with and without the norm."""
 
@@ -213,7 +201,6 @@ class Both(nn.Module):
         y_bchw: torch.Tensor = self.parts[0](x_bchw)
         normed_bchw: torch.Tensor = self.parts[1](y_bchw)
         return y_bchw + normed_bchw
-
 
 
 def test_a_convolution_that_others_use_too_is_not_folded() -> None:
@@ -228,7 +215,6 @@ def test_a_convolution_that_others_use_too_is_not_folded() -> None:
     torch.testing.assert_close(got, expected, rtol=1e-3, atol=1e-4)
 
 
-
 def test_components_equal_those_of_a_singular_value_decomposition() -> None:
     sample_nc = torch.randn(200, 6) @ torch.randn(6, 6) + 3
     weight_dc, bias_d = principal_components(sample_nc, 3)
@@ -240,7 +226,6 @@ def test_components_equal_those_of_a_singular_value_decomposition() -> None:
     torch.testing.assert_close(projected_nd.mean(0), torch.zeros(3), rtol=0, atol=1e-4)
 
 
-
 def test_the_projection_is_a_layer_of_the_network() -> None:
     model = create_model(
         "fcn", backbone="resnet18", width=0.125, num_classes=3, crop=(64, 96), project=16
@@ -250,4 +235,3 @@ def test_the_projection_is_a_layer_of_the_network() -> None:
     assert model.context.out_channels == 4  # a quarter of what it reads
     assert "project.weight" in model.state_dict()
     assert model(torch.rand(2, 3, 50, 70)).main_bkhw.shape == (2, 3, 50, 70)
-

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+
 from reconet.errors import CheckpointError
 from reconet.inference import Predictor
 from reconet.models import (
@@ -19,6 +21,7 @@ from reconet.models import (
 from reconet.models.trained import SCALE, decode_weights, encode_weights, quantise_channels
 from reconet.recipes import find_recipe
 from tests.factories import smooth_image, tiny_network, tiny_recipe, write_run
+
 BEST = "best.safetensors"
 FILE = Path("net.safetensors")
 
@@ -26,6 +29,7 @@ FILE = Path("net.safetensors")
 @pytest.fixture
 def _tiny_layers_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reconet.models.trained.SMALL", 0)
+
 
 large = pytest.mark.usefixtures("_tiny_layers_are_large")
 
@@ -42,14 +46,12 @@ def test_a_network_is_loaded_as_it_was_saved(tmp_path: Path) -> None:
             assert torch.equal(state[key], value), key
 
 
-
 @pytest.mark.parametrize("name", ["model.onnx", "model.pt2", "model.xml", "last.pt", "notes.txt"])
 def test_other_files_are_refused_with_what_to_name_instead(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"anything")
     message = "is not a trained network: name the run directory or its best.safetensors"
     with pytest.raises(CheckpointError, match=message):
         find_weights(tmp_path / name)
-
 
 
 @pytest.mark.parametrize("save", [save_trained, save_compact])
@@ -61,7 +63,6 @@ def test_equal_networks_give_equal_files(
     for file in files:
         save(file, tiny_network())
     assert len({file.read_bytes() for file in files}) == 1
-
 
 
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
@@ -76,7 +77,6 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
         find_weights(tmp_path)
 
 
-
 def slow_decode(weight: Tensor, step_o: Tensor) -> Tensor:
     """Multiply each weight by the step of its channel, one by one."""
     return torch.stack(
@@ -85,7 +85,6 @@ def slow_decode(weight: Tensor, step_o: Tensor) -> Tensor:
             for o, row in enumerate(weight)
         ]
     )
-
 
 
 @pytest.mark.parametrize(
@@ -105,7 +104,6 @@ def test_every_weight_is_within_half_a_step_of_its_value(
     # Half precision has no steps below 6e-8. Above, one step is the largest weight over 127.
     largest_o = weight.double().abs().flatten(1).amax(1)
     assert (step_o.double() <= largest_o / 127 * 1.001 + 6e-8).all()
-
 
 
 @large
@@ -143,7 +141,6 @@ def test_layers_are_int8_other_parameters_fp16_and_buffers_as_they_are() -> None
     torch.testing.assert_close(decoded["3.bias"], net.state_dict()["3.bias"], rtol=1e-3, atol=1e-7)
 
 
-
 @large
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, 1e30])
 @pytest.mark.parametrize("name", ["weight", "bias"])
@@ -153,7 +150,6 @@ def test_what_has_no_compact_form_is_refused(name: str, value: float) -> None:
         getattr(layer, name)[0] = value
     with pytest.raises(CheckpointError, match=rf"^{name} holds values that are too large"):
         encode_weights(layer)
-
 
 
 @large
@@ -178,7 +174,6 @@ def test_a_compact_network_is_small_and_predicts_the_same(tmp_path: Path) -> Non
     assert agree > 0.97
 
 
-
 def damaged(tensors: dict[str, Tensor]) -> dict[str, dict[str, Tensor]]:
     """Return tensors of a compact file, each with one mistake."""
     key = next(key for key in tensors if key.endswith(SCALE))
@@ -195,6 +190,7 @@ def damaged(tensors: dict[str, Tensor]) -> dict[str, dict[str, Tensor]]:
         "another type": tensors | {bias: tensors[bias].bfloat16()},
         "complex": tensors | {bias: tensors[bias].to(torch.complex64)},
     }
+
 
 KINDS = tuple(
     damaged({"a" + SCALE: torch.ones(2).half(), "a": torch.ones(2, 2), "b": torch.ones(1).half()})
@@ -214,7 +210,6 @@ def test_a_damaged_compact_file_is_refused_in_one_line(kind: str, tmp_path: Path
     assert "\n" not in str(raised.value)
 
 
-
 def test_a_compact_format_of_the_future_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "net.safetensors"
     trained = tiny_network()
@@ -222,7 +217,6 @@ def test_a_compact_format_of_the_future_is_refused(tmp_path: Path) -> None:
     save_file(load_file(path), path, trained.info.texts() | {"compact": "2"})
     with pytest.raises(CheckpointError, match="needs a newer reconet"):
         load_trained(path)
-
 
 
 @pytest.mark.slow
@@ -233,4 +227,3 @@ def test_a_resnet50_with_its_head_has_less_than_40_mb(tmp_path: Path) -> None:
     path = tmp_path / "net.safetensors"
     save_compact(path, tiny_network(recipe, classes=classes, palette=palette))
     assert 20e6 < path.stat().st_size < 40e6
-

@@ -8,14 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 from urllib.error import HTTPError, URLError
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 from safetensors.torch import save_file
 from torch import Tensor
+
 from reconet.errors import CheckpointError
 from reconet.models import ResNet, load_backbone, read_tensors, weights
+
 SHARED = Path(__file__).parents[3] / "shared"
 
 
@@ -63,10 +66,8 @@ def published_state(stem: Literal["deep", "plain"]) -> dict[str, Tensor]:
     return state
 
 
-
 def small() -> ResNet:
     return ResNet("resnet18", width=0.125)
-
 
 
 @pytest.mark.parametrize("stem", ["deep", "plain"])
@@ -88,7 +89,6 @@ def test_a_published_checkpoint_loads_with_nothing_missing(
         assert torch.equal(value, state[key]), key
 
 
-
 def test_a_checkpoint_without_step_counters_or_in_half_precision_loads(tmp_path: Path) -> None:
     net, other = small(), small()
     state = {k: v.half() for k, v in other.state_dict().items() if "num_batches" not in k}
@@ -97,12 +97,10 @@ def test_a_checkpoint_without_step_counters_or_in_half_precision_loads(tmp_path:
     assert net.conv1[0].weight.dtype == torch.float  # type: ignore[index]
 
 
-
 def test_a_checkpoint_wrapped_by_a_training_script_loads(tmp_path: Path) -> None:
     state = {f"module.{key}": value for key, value in small().state_dict().items()}
     torch.save({"state_dict": state, "epoch": 3}, tmp_path / "w.pth")
     assert not load_backbone(small(), str(tmp_path / "w.pth")).problems
-
 
 
 def test_another_network_is_refused_whole_and_every_key_is_accounted_for(tmp_path: Path) -> None:
@@ -120,14 +118,12 @@ def test_another_network_is_refused_whole_and_every_key_is_accounted_for(tmp_pat
     assert all(torch.equal(value, before[key]) for key, value in net.state_dict().items())
 
 
-
 def test_a_file_with_the_other_stem_says_which_setting_to_change(tmp_path: Path) -> None:
     save_file(
         ResNet("resnet18", width=0.125, stem="plain").state_dict(), tmp_path / "w.safetensors"
     )
     with pytest.raises(CheckpointError, match=r"its stem is plain: set model\.stem=plain"):
         load_backbone(small(), str(tmp_path / "w.safetensors"))
-
 
 
 @pytest.mark.parametrize("suffix", [".safetensors", ".pth"])
@@ -145,7 +141,6 @@ def test_truncated_empty_and_foreign_files_are_one_line(tmp_path: Path, suffix: 
         assert "\n" not in str(raised.value)
 
 
-
 class Malicious:
     """Runs a command when it is unpickled by a careless reader."""
 
@@ -156,13 +151,11 @@ class Malicious:
         return (open, (str(self.path), "w"))
 
 
-
 def test_code_in_a_torch_file_is_never_run(tmp_path: Path) -> None:
     torch.save({"weight": Malicious(tmp_path / "owned")}, tmp_path / "evil.pth")
     with pytest.raises(CheckpointError, match="never run"):
         read_tensors(tmp_path / "evil.pth")
     assert not (tmp_path / "owned").exists()
-
 
 
 @pytest.mark.parametrize(
@@ -175,7 +168,6 @@ def test_a_torch_file_of_something_else_is_refused(tmp_path: Path, content: obje
         read_tensors(tmp_path / "w.pth")
 
 
-
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
 def test_weights_that_are_no_numbers_are_refused(tmp_path: Path, value: float) -> None:
     state = small().state_dict()
@@ -185,14 +177,12 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path, value: float) -
         load_backbone(small(), str(tmp_path / "w.safetensors"))
 
 
-
 def test_a_missing_file_and_an_unavailable_network_are_named() -> None:
     for name in ("nowhere.pth", "/nowhere/w.bin", "./w"):
         with pytest.raises(CheckpointError, match=f"no weight file {name}"):
             load_backbone(small(), name)
     with pytest.raises(CheckpointError, match="no ImageNet weights for resnet18 with a deep stem"):
         load_backbone(small(), "imagenet")
-
 
 
 def test_offline_the_hub_is_one_clear_line(tmp_path: Path) -> None:
@@ -212,7 +202,6 @@ def test_offline_the_hub_is_one_clear_line(tmp_path: Path) -> None:
     assert "set model.weights" in done.stdout
 
 
-
 def test_a_file_in_the_hub_cache_is_used_without_the_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,14 +219,12 @@ def test_a_file_in_the_hub_cache_is_used_without_the_network(
     assert torch.equal(net.conv1.weight, source.conv1.weight)  # type: ignore[arg-type]
 
 
-
 @pytest.fixture
 def _ask_anew() -> Iterator[None]:
     clear = weights.hub_answers.cache_clear
     clear()
     yield
     clear()
-
 
 
 @pytest.mark.usefixtures("_ask_anew")
@@ -252,7 +239,6 @@ def test_a_hub_that_is_silent_is_not_waited_for(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(weights, "urlopen", listen)
     assert not weights.hub_answers()
     heard.set()
-
 
 
 @pytest.mark.usefixtures("_ask_anew")
@@ -270,6 +256,7 @@ def test_any_answer_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(weights, "urlopen", fail)
         weights.hub_answers.cache_clear()
         assert weights.hub_answers() == answers, error
+
 
 # VOC class -> the ImageNet classes of the same animal.
 ANIMALS = {3: [*range(7, 25), *range(80, 147)], 8: range(281, 286), 12: range(151, 269)}
@@ -298,4 +285,3 @@ def test_real_imagenet_weights_recognise_birds_cats_and_dogs() -> None:
         right += int(logits.argmax()) in ANIMALS[animals.pop()]
     assert seen == 24
     assert right >= 18
-

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+
 from reconet.inference import make_forward
 from reconet.models import create_model, fold
 from reconet.models.fold import WinogradConv, convolve, transform_weights, use_winograd
@@ -13,14 +14,12 @@ def conv(dilation: int = 1, *, bias: bool = True, channels: tuple[int, int] = (5
     return nn.Conv2d(*channels, 3, padding=dilation, dilation=dilation, bias=bias)
 
 
-
 @pytest.fixture
 def any_width(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take Winograd's way for networks of every width and maps of every size."""
     monkeypatch.setattr(fold, "LEAST_CHANNELS", 1)
     monkeypatch.setattr(fold, "LEAST_TILES", 1)
     monkeypatch.setattr(fold, "MOST_WASTE", 1000)
-
 
 
 @pytest.mark.usefixtures("any_width")
@@ -35,7 +34,6 @@ def test_it_equals_the_direct_convolution(size: tuple[int, int], dilation: int, 
         torch.testing.assert_close(got_bkhw, direct(x_bchw), atol=1e-5, rtol=1e-5)
 
 
-
 def test_rows_of_tiles_that_come_one_by_one_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     direct = conv()
     x_bchw = torch.randn(2, 5, 19, 9)
@@ -45,7 +43,6 @@ def test_rows_of_tiles_that_come_one_by_one_give_the_same(monkeypatch: pytest.Mo
         monkeypatch.setattr(fold, "TILES_AT_ONCE", 1)
         rows = convolve(x_bchw, weight_nck, direct.bias, 1, tiles=(5, 3))
     torch.testing.assert_close(rows, whole)
-
 
 
 def test_only_convolutions_that_it_can_compute_are_replaced() -> None:
@@ -63,7 +60,6 @@ def test_only_convolutions_that_it_can_compute_are_replaced() -> None:
     assert [isinstance(layer, WinogradConv) for layer in model] == [True, *[False] * 6]
 
 
-
 def test_small_maps_autocast_and_gradients_take_the_direct_way() -> None:
     layer = WinogradConv(conv(channels=(256, 256)))
     with torch.no_grad():
@@ -78,7 +74,6 @@ def test_small_maps_autocast_and_gradients_take_the_direct_way() -> None:
     assert layer.weight_nck is not None
 
 
-
 @pytest.mark.usefixtures("any_width")
 def test_a_network_gives_the_same_logits_and_labels() -> None:
     torch.manual_seed(0)
@@ -90,4 +85,3 @@ def test_a_network_gives_the_same_logits_and_labels() -> None:
     tolerance = 1e-4 * expected_bkij.abs().max().item()
     torch.testing.assert_close(got_bkij, expected_bkij, atol=tolerance, rtol=0)
     assert (got_bkij.argmax(1) == expected_bkij.argmax(1)).float().mean() > 0.99
-

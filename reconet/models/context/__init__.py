@@ -1,8 +1,8 @@
 """Context modules, by the name that recipes use.
 
-base.py             the contract: ContextModule and ContextInfo
-attention_maps.py   types for contexts that show their attention
-<name>.py           one method each, with all that is known about it in its ContextInfo
+base.py       the contract: ContextModule, ContextInfo, and types for contexts that show attention
+low_rank.py   tensors of low rank, and what a context offers that is made of one
+<name>.py     one method each, with all that is known about it in its ContextInfo
 
 To add one, write a file here and add one line to CONTEXTS. Nothing else needs to know the new name.
 tests/models/context/test_contract.py then checks it.

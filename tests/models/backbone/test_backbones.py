@@ -3,22 +3,19 @@
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
 import pytest
 import torch
-import torch.nn.functional as F
 from safetensors.torch import save_file
-from torch import Tensor, nn
+
 from reconet.errors import RecipeError
 from reconet.models import (
-    CONTEXTS,
     Backbone,
     MobileNetV2,
     ResNet,
-    create_model,
     load_backbone,
-    segmentation_loss,
 )
-from tests.models.helpers import stir
+
 # Without a classifier; plain stem. From torchvision's published totals less their fc layers.
 PARAMETERS = {
     "resnet18": 11_689_512 - 513_000,
@@ -44,14 +41,12 @@ def build(name: str, **options: Any) -> Backbone:
     return ResNet(name, **options)
 
 
-
 @pytest.mark.parametrize("name", sorted(TENSORS))
 def test_tensors_keep_their_names_order_and_shapes(name: str) -> None:
     with torch.device("meta"):
         state = ResNet(name).state_dict()
     text = "\n".join(f"{key} {tuple(value.shape)}" for key, value in state.items())
     assert sha256(text.encode()).hexdigest().startswith(TENSORS[name])
-
 
 
 @pytest.mark.parametrize("name", sorted(PARAMETERS))
@@ -61,14 +56,12 @@ def test_networks_have_the_published_number_of_parameters(name: str) -> None:
     assert sum(p.numel() for p in net.parameters()) == PARAMETERS[name]
 
 
-
 def test_the_full_networks_have_the_published_channels() -> None:
     with torch.device("meta"):
         specs = ResNet("resnet101").stages((512, 512))
         assert MobileNetV2().channels == [24, 32, 96, 1280]
     assert [s.channels for s in specs] == [256, 512, 1024, 2048]
     assert [s.height for s in specs] == [128, 64, 64, 64]
-
 
 
 @pytest.mark.parametrize("name", ["resnet18", "resnet50", "mobilenet_v2"])
@@ -84,7 +77,6 @@ def test_stages_promise_the_shapes_that_come(
     two = net.first_stages(torch.zeros(1, 3, *size), 2)
     assert two.c2.shape[1] == net.channels[1]
     assert two.c4.numel() == 0
-
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
@@ -108,12 +100,10 @@ def test_dilation_instead_of_stride_keeps_what_the_coarse_grid_sees(
     )
 
 
-
 def test_a_dilated_stage_dilates_its_first_block_by_half() -> None:
     net = ResNet("resnet50", width=0.125)
     dilations = [[block.conv2.dilation[0] for block in s] for s in (net.layer3, net.layer4)]  # type: ignore[union-attr, index]
     assert dilations == [[1, 2, 2, 2, 2, 2], [2, 4, 4]]
-
 
 
 def test_stages_are_layers_for_the_layer_decay() -> None:
@@ -126,7 +116,6 @@ def test_stages_are_layers_for_the_layer_decay() -> None:
     assert [first[n].split(".")[1] for n in range(1, 5)] == ["1", "4", "7", "14"]
 
 
-
 def test_the_stride_is_where_it_was_asked_for() -> None:
     def strides(net: ResNet) -> tuple[object, object]:
         block = net.layer2[0]
@@ -134,7 +123,6 @@ def test_the_stride_is_where_it_was_asked_for() -> None:
 
     assert strides(ResNet("resnet50", width=0.125)) == ((1, 1), (2, 2))
     assert strides(ResNet("resnet50", width=0.125, stride_on="1x1")) == ((2, 2), (1, 1))
-
 
 
 @pytest.mark.parametrize(
@@ -152,7 +140,6 @@ def test_what_cannot_be_built_says_why(name: str, options: dict[str, Any], messa
         build(name, **options)
 
 
-
 def test_files_of_torchvision_load_with_their_classifier_left_out(tmp_path: Path) -> None:
     state = MobileNetV2().state_dict()
     classifier = {"classifier.1.weight": torch.zeros(1000, 1280)}
@@ -161,7 +148,6 @@ def test_files_of_torchvision_load_with_their_classifier_left_out(tmp_path: Path
     report = load_backbone(ours, str(tmp_path / "weights.safetensors"))
     assert report.ignored == ("classifier.1.weight",)
     assert all(torch.equal(value, state[name]) for name, value in ours.state_dict().items())
-
 
 
 def test_the_weights_of_timm_are_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,4 +181,3 @@ def test_the_weights_of_timm_are_renamed(tmp_path: Path, monkeypatch: pytest.Mon
     net = MobileNetV2()
     load_backbone(net, "imagenet")
     assert all(torch.equal(value, own[name]) for name, value in net.state_dict().items())
-

@@ -5,15 +5,17 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
+
 from reconet.cli import main
 from reconet.errors import CheckpointError, MissingExtraError, RecipeError
 from reconet.models import BACKBONES, ResNet, create_model, load_trained, save_trained, weights
 from reconet.models.backbone import check_backbone_name, complete_model, hf
 from reconet.models.backbone.families import KNOWN
-from reconet.models.backbone.hf import HubBackbone, block_depths
+from reconet.models.backbone.hf import HubBackbone
 from reconet.recipes import Model, dump_recipe, without_paths
 from tests.factories import tiny_network, tiny_recipe
 from tests.models.backbone.tiny import CONFIGS, config_of, hub_model, write_folder
@@ -24,14 +26,12 @@ def hub_recipe_settings(family: str, *, name: str = "tiny/x") -> list[str]:
     return [f"model.backbone=hf:{name}", f"model.backbone_config={config}", "model.context=fcn"]
 
 
-
 def test_without_the_package_one_line_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hf, "find_spec", lambda name: None)
     with pytest.raises(
         MissingExtraError, match=r"'facebook/dinov2-small' needs an extra.*backbones"
     ):
         check_backbone_name(Model(backbone="hf:facebook/dinov2-small"))
-
 
 
 def test_a_wrong_name_says_what_to_write() -> None:
@@ -41,7 +41,6 @@ def test_a_wrong_name_says_what_to_write() -> None:
     for name in ("hf:", "hf:dinov2", "hf:a/b/c", "hf:a b/c"):
         with pytest.raises(RecipeError, match="after hf: stands a hub id"):
             check_backbone_name(Model(backbone=name))
-
 
 
 class TestWithTransformers:
@@ -206,7 +205,6 @@ class TestWithTransformers:
         assert one.backbone.cache_facts() != two.backbone.cache_facts()
 
 
-
 def renamed(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """Give the parameters of our ResNet the names of transformers."""
     renamed: dict[str, Tensor] = {}
@@ -225,4 +223,3 @@ def renamed(state: dict[str, Tensor]) -> dict[str, Tensor]:
             kind = "convolution" if part.startswith("conv") else "normalization"
             renamed[f"{place}.layer.{int(part[-1]) - 1}.{kind}.{last}"] = value
     return renamed
-

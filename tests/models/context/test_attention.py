@@ -5,15 +5,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.export import Dim, export
+
 from reconet.models.context.a2net import DoubleAttention
-from reconet.models.context.asymmetric import PyramidAttention
 from reconet.models.context.ccnet import CrissCrossAttention
 from reconet.models.context.cfnet import HEADS, CFNet, CoOccurrence
-from reconet.models.context.danet import ChannelAttention, DANet, PositionAttention
+from reconet.models.context.danet import ChannelAttention
 from reconet.models.context.non_local import NonLocalBlock
 from reconet.models.layers import attend, full_precision
-from reconet.models.losses import side_loss
 from tests.models.helpers import SIZE, features, stages
+
 SMALL = (3, 4)
 STAGES = stages(64, SMALL)
 
@@ -25,7 +25,6 @@ def slow_attention(query_dn: Tensor, key_dm: Tensor, value_cm: Tensor, scale: fl
         weight_m = (scale * (key_dm.T @ query_d)).exp()
         columns.append(value_cm @ (weight_m / weight_m.sum()))
     return torch.stack(columns, dim=1)
-
 
 
 @pytest.mark.parametrize("heads", [1, 2])
@@ -49,7 +48,6 @@ def test_attend_equals_a_loop_over_positions_and_heads(heads: int, scale: float 
             torch.testing.assert_close(part_chw, expected_cn.view_as(part_chw))
 
 
-
 def test_products_keep_full_precision_under_autocast() -> None:
     x = torch.rand(4, 1000)
     with torch.autocast("cpu", torch.bfloat16), full_precision(x):
@@ -58,12 +56,10 @@ def test_products_keep_full_precision_under_autocast() -> None:
         pass
 
 
-
 def channel_attention(*, paper_sign: bool = False) -> ChannelAttention:
     module = ChannelAttention(paper_sign=paper_sign)
     torch.nn.init.constant_(module.gamma, 0.7)
     return module
-
 
 
 def test_the_papers_sign_turns_the_channel_attention_round() -> None:
@@ -74,14 +70,12 @@ def test_the_papers_sign_turns_the_channel_attention_round() -> None:
     torch.testing.assert_close(by_paper, energy_bcd.softmax(2))
 
 
-
 def awake(*, scaled: bool = False, subsample: bool = False) -> NonLocalBlock:
     """Make a block with random weights. A fresh one is the identity."""
     block = NonLocalBlock(6, scaled=scaled, subsample=subsample)
     for parameter in block.parameters():
         nn.init.normal_(parameter, std=0.5)
     return block
-
 
 
 def test_a_subsampled_block_looks_at_maxima_of_cells() -> None:
@@ -97,7 +91,6 @@ def test_a_subsampled_block_looks_at_maxima_of_cells() -> None:
     torch.testing.assert_close(block(x_bchw), x_bchw + block.out(mixed))
 
 
-
 def test_a_subsampled_block_exports_for_odd_and_even_sizes() -> None:
     block = awake(subsample=True).eval()
     sizes = {2: Dim("h", min=3), 3: Dim("w", min=3)}  # two cells: torch treats one by itself
@@ -107,12 +100,10 @@ def test_a_subsampled_block_exports_for_odd_and_even_sizes() -> None:
         torch.testing.assert_close(program.module()(x_bchw), block(x_bchw))
 
 
-
 def criss_cross_attention(recurrence: int, gamma: float = 0.7) -> CrissCrossAttention:
     module = CrissCrossAttention(16, recurrence=recurrence)
     torch.nn.init.constant_(module.gamma, gamma)
     return module
-
 
 
 @pytest.mark.parametrize(("recurrence", "reached"), [(1, 4 + 5 - 1), (2, 4 * 5)])
@@ -123,10 +114,8 @@ def test_two_passes_reach_every_position(recurrence: int, reached: int) -> None:
     assert (x_bchw.grad.abs().sum(1) > 0).sum() == reached
 
 
-
 def double_attention() -> DoubleAttention:
     return DoubleAttention(16, features=5, maps=6)
-
 
 
 def test_the_block_equals_a_loop_over_maps_and_positions() -> None:
@@ -147,12 +136,10 @@ def test_the_block_equals_a_loop_over_maps_and_positions() -> None:
     torch.testing.assert_close(module(x_bchw), expected)
 
 
-
 def acf(mixtures: int = 1) -> CoOccurrence:
     module = CoOccurrence(16, mixtures=mixtures).eval()
     torch.nn.init.normal_(module.query_key.weight)  # attention far from uniform
     return module
-
 
 
 def pooled(x_bchw: Tensor) -> Tensor:
@@ -167,7 +154,6 @@ def pooled(x_bchw: Tensor) -> Tensor:
     )
 
 
-
 def slow_context(module: CoOccurrence, x_bchw: Tensor) -> Tensor:
     """Compute the attention head by head, with every attention map written down."""
     pooled_bcm1 = pooled(x_bchw).unsqueeze(3)
@@ -179,7 +165,6 @@ def slow_context(module: CoOccurrence, x_bchw: Tensor) -> Tensor:
     ]
     context_bchw: Tensor = torch.cat(heads, dim=1).unflatten(2, SIZE)
     return context_bchw
-
 
 
 def slow_weights(module: CoOccurrence, query_bdn: Tensor, key_bdm: Tensor) -> Tensor:
@@ -196,12 +181,10 @@ def slow_weights(module: CoOccurrence, query_bdn: Tensor, key_bdm: Tensor) -> Te
     return total_bnm
 
 
-
 def test_the_attention_equals_a_loop_over_heads() -> None:
     module, x_bchw = acf(), torch.randn(2, 16, *SIZE)
     expected = x_bchw + module.restore(slow_context(module, x_bchw))
     torch.testing.assert_close(module(x_bchw), expected)
-
 
 
 def test_mixtures_are_weighted_sums_of_attention_maps() -> None:
@@ -210,7 +193,6 @@ def test_mixtures_are_weighted_sums_of_attention_maps() -> None:
     torch.testing.assert_close(module(x_bchw), expected)
     weight_bam = module.mixture_weights(module.query_key(x_bchw))
     torch.testing.assert_close(weight_bam.sum(2), torch.ones(2, HEADS))
-
 
 
 def test_the_loss_on_present_classes_is_off_unless_asked_for() -> None:
@@ -226,4 +208,3 @@ def test_the_loss_on_present_classes_is_off_unless_asked_for() -> None:
     expected = 0.5 * F.binary_cross_entropy_with_logits(extra["presence_bk"], present_bk)
     torch.testing.assert_close(context.loss(extra, label_bhw), expected)
     assert context.eval()(features(STAGES)).extra == {}
-

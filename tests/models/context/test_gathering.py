@@ -1,16 +1,16 @@
 """Contexts that gather descriptors of the image, against slow versions."""
 
 from pathlib import Path
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
 from reconet.models.context.acfnet import class_centres, class_features
-from reconet.models.context.dmnet import filtered
 from reconet.models.context.emanet import ExpectationMaximisation
 from reconet.models.context.encnet import (
     EncNet,
-    Encoding,
     classes_present,
     presence_loss,
 )
@@ -18,6 +18,7 @@ from reconet.models.context.latentgnn import LatentGNNBlock, LatentGraph, adjace
 from reconet.models.context.psanet import PointAttention
 from tests.launch import in_two_processes
 from tests.models.helpers import SIZE, features, part, stages, stir
+
 SMALL = (3, 4)
 STAGES = stages(64, SMALL)
 
@@ -35,7 +36,6 @@ def test_class_features_equal_a_loop_over_classes_and_pixels() -> None:
     torch.testing.assert_close(class_features(feature_bchw, p_bkhw), expected)
 
 
-
 def test_hard_predictions_give_each_pixel_the_mean_of_its_class_and_an_absent_class_no_nan() -> (
     None
 ):
@@ -51,6 +51,7 @@ def test_hard_predictions_give_each_pixel_the_mean_of_its_class_and_an_absent_cl
     centre_bck = class_centres(feature_bchw.flatten(2), one_hot_bkhw.flatten(2))
     assert not centre_bck[0, :, 2].any()
 
+
 SHARES = (3, 1)  # images of each process: not the same number
 
 
@@ -59,10 +60,8 @@ def emau(**options: int) -> ExpectationMaximisation:
     return ExpectationMaximisation(16, **{"bases": 4, **options})
 
 
-
 def batch() -> Tensor:
     return torch.randn(4, 16, *SIZE, generator=torch.Generator().manual_seed(0))
-
 
 
 def slow_fit(module: ExpectationMaximisation, x_chw: Tensor) -> tuple[Tensor, Tensor]:
@@ -80,7 +79,6 @@ def slow_fit(module: ExpectationMaximisation, x_chw: Tensor) -> tuple[Tensor, Te
     return bases_ck, share_nk
 
 
-
 def test_one_step_moves_the_bases_a_tenth_of_the_way_to_the_mean_of_the_batch() -> None:
     module, x_bchw = emau(), batch()
     old = module.bases_ck.clone()
@@ -89,7 +87,6 @@ def test_one_step_moves_the_bases_a_tenth_of_the_way_to_the_mean_of_the_batch() 
     assert torch.equal(module.bases_ck, old)  # not in the forward pass
     module.update()
     torch.testing.assert_close(module.bases_ck, 0.9 * old + 0.1 * mean_ck)
-
 
 
 def test_parts_of_a_batch_move_the_bases_once_and_like_the_whole() -> None:
@@ -105,13 +102,11 @@ def test_parts_of_a_batch_move_the_bases_once_and_like_the_whole() -> None:
     assert torch.equal(parts.bases_ck, before)
 
 
-
 def work(rank: int) -> Tensor:
     module = emau()
     module(batch().split(SHARES)[rank])
     module.update()
     return module.bases_ck
-
 
 
 def test_two_processes_agree_with_one_on_the_whole_batch(tmp_path: Path) -> None:
@@ -123,7 +118,6 @@ def test_two_processes_agree_with_one_on_the_whole_batch(tmp_path: Path) -> None
     torch.testing.assert_close(first, alone.bases_ck)
 
 
-
 def test_presence_equals_a_set_of_labels() -> None:
     label_bhw = torch.randint(-1, 6, (4, 3, 5))
     label_bhw[0] = 255  # a crop of void
@@ -132,7 +126,6 @@ def test_presence_equals_a_set_of_labels() -> None:
     for label_hw, present_k in zip(label_bhw, present_bk, strict=True):
         seen = set(label_hw.flatten().tolist())
         assert present_k.tolist() == [float(k in seen) for k in range(5)]
-
 
 
 def test_the_loss_is_a_mean_over_images_with_its_weight() -> None:
@@ -150,7 +143,6 @@ def test_the_loss_is_a_mean_over_images_with_its_weight() -> None:
     torch.testing.assert_close(loss, 0.2 * torch.stack(parts).mean())
 
 
-
 def test_lateral_joins_c2_and_c3_at_any_output_stride() -> None:
     of = stages()
     net = EncNet(of, num_classes=3, lateral=True)
@@ -165,10 +157,8 @@ def test_lateral_joins_c2_and_c3_at_any_output_stride() -> None:
     assert net(larger).map_bdhw.shape == (2, 8, *SIZE)
 
 
-
 def unit_maps() -> tuple[Tensor, Tensor]:
     return unit(torch.randn(2, 8, *SIZE), dim=1), unit(torch.randn(2, 8, *SIZE), dim=1)
-
 
 
 @pytest.mark.parametrize("symmetric", [True, False])
@@ -187,7 +177,6 @@ def test_a_graph_is_an_affinity_of_low_rank_between_positions(symmetric: bool) -
         torch.testing.assert_close(result_cn, expected_cn)
 
 
-
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_the_block_begins_as_the_identity_and_sums_over_its_kernels(symmetric: bool) -> None:
     block = LatentGNNBlock(16, nodes=3, kernels=2, symmetric=symmetric).eval()
@@ -198,7 +187,6 @@ def test_the_block_begins_as_the_identity_and_sums_over_its_kernels(symmetric: b
     receiver = sender if block.down_receive is None else unit(block.down_receive(x_bchw), dim=1)
     visible = torch.cat([kernel(sender, receiver) for kernel in block.kernels], dim=1)
     torch.testing.assert_close(block(x_bchw), x_bchw + block.up(visible))
-
 
 
 def slow_by_position(energy_bohw: Tensor, mask: tuple[int, int]) -> Tensor:
@@ -215,7 +203,6 @@ def slow_by_position(energy_bohw: Tensor, mask: tuple[int, int]) -> Tensor:
                         value_b = energy_bohw[:, i * mask_w + j, p, q]
                         result[:, s * width + t, p * width + q] = value_b
     return result
-
 
 
 @pytest.mark.parametrize("collect", [True, False])
@@ -236,4 +223,3 @@ def test_a_branch_collects_or_distributes_pixel_by_pixel(collect: bool) -> None:
             for source in range(20):
                 by_hand[b, :, target] += weight_s[source] * x_bchw[b].flatten(1)[:, source]
     torch.testing.assert_close(branch(c4_bchw), by_hand.view(2, 4, 4, 5), atol=1e-5, rtol=1e-4)
-

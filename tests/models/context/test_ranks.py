@@ -4,11 +4,12 @@ Maps are not square: square ones hide swapped axes.
 """
 
 from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 from torch.autograd import gradcheck
-from reconet.cost import module_cost
+
 from reconet.errors import RecipeError
 from reconet.models.context.low_rank import Factors, outer_planes, reconstruct
 from reconet.models.context.reconet import GlobalPooling, RecoNet, TensorReconstruction
@@ -28,14 +29,12 @@ def random_factors(rank: int = 3, channels: int = 4, dtype: torch.dtype = torch.
     )
 
 
-
 def core_of(channels: int = 8, size: tuple[int, int] = SIZE, rank: int = 3) -> TensorReconstruction:
     core = TensorReconstruction(
         FeatureSpec(channels=channels, height=size[0], width=size[1]), rank=rank
     )
     torch.nn.init.normal_(core.rank_logits_r)  # uniform weights would hide a wrong one
     return core
-
 
 
 def slow_attention(core: TensorReconstruction, x_bchw: Tensor) -> Tensor:
@@ -63,7 +62,6 @@ def slow_attention(core: TensorReconstruction, x_bchw: Tensor) -> Tensor:
     return result
 
 
-
 def test_reconstruct_equals_the_sum_of_rank_one_tensors() -> None:
     weight_r, c, h, w = torch.rand(3), torch.rand(2, 3, 4), torch.rand(2, 3, 5), torch.rand(2, 3, 7)
     by_hand = torch.zeros(2, 4, *SIZE)
@@ -74,12 +72,10 @@ def test_reconstruct_equals_the_sum_of_rank_one_tensors() -> None:
     torch.testing.assert_close(reconstruct(Factors(weight_r, c, outer_planes(h, w))), by_hand)
 
 
-
 def test_the_core_equals_the_formula_of_the_paper() -> None:
     core, x_bchw = core_of(), torch.randn(2, 8, *SIZE)
     expected = x_bchw * slow_attention(core, x_bchw)
     torch.testing.assert_close(core(x_bchw), expected)
-
 
 
 @pytest.mark.parametrize("axis", ["channel", "row", "column"])
@@ -88,7 +84,6 @@ def test_at_the_trained_size_resampling_changes_no_bit(axis: str) -> None:
     profile_bn = torch.randn(2, generator.length)
     direct = generator.gate(generator.linear(profile_bn)).view(2, 3, generator.length)
     assert torch.equal(generator(profile_bn), direct)
-
 
 
 def test_gradients_are_those_of_finite_differences() -> None:
@@ -107,7 +102,6 @@ def test_gradients_are_those_of_finite_differences() -> None:
     assert gradcheck(of_parameters, parameters)
 
 
-
 def test_global_pooling_is_the_same_everywhere_and_ignores_the_order_of_pixels() -> None:
     pool, x_bchw = GlobalPooling(8), torch.randn(2, 8, *SIZE)
     y_bchw = pool(x_bchw)
@@ -120,7 +114,6 @@ def test_global_pooling_is_the_same_everywhere_and_ignores_the_order_of_pixels()
     torch.testing.assert_close(y_bchw[0, :, 0, 0], expected)
 
 
-
 def test_the_head_fuses_the_map_its_reconstruction_and_its_mean() -> None:
     context = RecoNet(stages(), num_classes=3, rank=2).eval()
     c4 = torch.randn(2, 32, *SIZE)
@@ -129,7 +122,6 @@ def test_the_head_fuses_the_map_its_reconstruction_and_its_mean() -> None:
     assert context.pool is not None
     expected = context.fuse(torch.cat([x_bchw, context.core(x_bchw), context.pool(x_bchw)], 1))
     torch.testing.assert_close(context(Features(c4, c4, c4, c4)).map_bdhw, expected)
-
 
 
 @pytest.mark.parametrize(("tgm_trm", "gpm"), [(True, False), (False, True), (False, False)])
@@ -142,14 +134,12 @@ def test_a_component_that_is_switched_off_is_not_there(tgm_trm: bool, gpm: bool)
     assert context(Features(c4, c4, c4, c4)).map_bdhw.shape == (1, 8, *SIZE)
 
 
-
 def test_generators_start_as_r_separate_kaiming_layers_would() -> None:
     core = core_of(channels=256, rank=16)
     separate = torch.nn.Conv2d(256, 256, 1, bias=False)
     torch.nn.init.kaiming_normal_(separate.weight, mode="fan_out")
     ratio = core.channel.linear.weight.std() / separate.weight.std()
     assert ratio.item() == pytest.approx(1.0, abs=0.02)
-
 
 
 @pytest.mark.parametrize("option", ["profile_norm", "rank_weights", "shared_basis"])
@@ -159,6 +149,7 @@ def test_an_option_that_is_gone_is_explained_in_one_line(option: str) -> None:
     with pytest.raises(RecipeError, match=message) as got:
         create_model("reconet", num_classes=3, **options)
     assert "\n" not in str(got.value)
+
 
 both_kinds = pytest.mark.parametrize("separable", [False, True])
 
@@ -170,7 +161,6 @@ def lively(separable: bool, channels: int = 6, rank: int = 3) -> FragmentReconst
         for parameter in core.parameters():
             parameter.normal_()
     return core
-
 
 
 @both_kinds
@@ -188,7 +178,6 @@ def test_flat_ranks_are_global_pooling(separable: bool, rank: int) -> None:
     torch.testing.assert_close(core(x_bchw), pool(x_bchw).contiguous())
 
 
-
 @both_kinds
 def test_the_result_is_the_sum_of_its_ranks(separable: bool) -> None:
     core, x_bchw = lively(separable), torch.randn(2, 6, 4, 7)
@@ -203,7 +192,6 @@ def test_the_result_is_the_sum_of_its_ranks(separable: bool) -> None:
     torch.testing.assert_close(core(x_bchw), by_hand)
 
 
-
 @both_kinds
 def test_a_fragment_is_what_its_mask_gathers(separable: bool) -> None:
     core, x_bchw = lively(separable), torch.randn(2, 6, 4, 7)
@@ -213,7 +201,6 @@ def test_a_fragment_is_what_its_mask_gathers(separable: bool) -> None:
         seen_bc = (gather_brhw[:, r : r + 1] * x_bchw).sum((2, 3))
         expected_bc = torch.relu(seen_bc @ core.mix.weight.T + core.bias_rc[r])
         torch.testing.assert_close(fragment_brc[:, r], expected_bc)
-
 
 
 def test_masks_are_those_of_each_place() -> None:
@@ -235,7 +222,6 @@ def test_masks_are_those_of_each_place() -> None:
             )
 
 
-
 def test_separable_masks_are_products_of_a_column_and_a_row() -> None:
     core, x_bchw = lively(separable=True), torch.randn(2, 6, 4, 7).double()
     core.double()
@@ -244,7 +230,6 @@ def test_separable_masks_are_products_of_a_column_and_a_row() -> None:
     y_bchw = core(x_bchw)
     for axis in (1, 2, 3):
         assert torch.linalg.matrix_rank(y_bchw[0].movedim(axis - 1, 0).flatten(1)) <= 3
-
 
 
 @both_kinds
@@ -259,4 +244,3 @@ def test_a_core_with_some_of_the_ranks_is_the_sum_of_these(separable: bool) -> N
         part_bchw = torch.einsum("bc,bhw->bchw", channel_brc[:, r], plane_brhw[:, r])
         expected_bchw += weight_r[r] * part_bchw
     torch.testing.assert_close(smaller(x_bchw), expected_bchw)
-
