@@ -12,7 +12,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from reconet.cli.output import show_progress
+from reconet.cli import show_progress
 from reconet.data.scenes.generate import CLASSES, scene
 from reconet.engine import read_log, run_training
 from reconet.engine.balance import balanced_weights

@@ -14,7 +14,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from reconet.cli.output import show_progress
+from reconet.cli import show_progress
 from reconet.data.scenes.generate import CLASSES, scene
 from reconet.engine import run_training
 from reconet.recipes import apply_overrides, find_recipe

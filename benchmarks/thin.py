@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from reconet.cli.output import show_progress
+from reconet.cli import show_progress
 from reconet.data.images.read import read_image, read_mask
 from reconet.evaluation.metrics import confusion_matrix, scores
 from reconet.types import Image, Label

@@ -33,58 +33,23 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "BACKBONES": "reconet.models.backbone",
-    "CONTEXTS": "reconet.models.context",
-    "DATASETS": "reconet.data",
-    "MODULES": "reconet.models.segmenter",
-    "Backbone": "reconet.models.backbone",
-    "ContextInfo": "reconet.models.context",
-    "ContextModule": "reconet.models.context",
-    "DatasetEntry": "reconet.data",
-    "DatasetInfo": "reconet.data",
-    "Features": "reconet.models.features",
-    "Logits": "reconet.models.features",
-    "Prediction": "reconet.inference.predictor",
-    "Predictor": "reconet.inference.predictor",
-    "Protocol": "reconet.inference.protocol",
-    "Recipe": "reconet.recipes.schema",
-    "Sample": "reconet.data",
-    "Segmenter": "reconet.models.segmenter",
-    "create_model": "reconet.models.segmenter",
-    "evaluate": "reconet.evaluation.evaluate",
-    "find_recipe": "reconet.recipes",
-    "open_dataset": "reconet.data",
-    "save": "reconet.inference.own_network",
-    "train": "reconet.engine.start",
+_NAMES = {
+    "reconet.data": ("DATASETS", "DatasetEntry", "DatasetInfo", "Sample", "open_dataset"),
+    "reconet.engine.start": ("train",),
+    "reconet.evaluation.evaluate": ("evaluate",),
+    "reconet.inference.own_network": ("save",),
+    "reconet.inference.predictor": ("Prediction", "Predictor"),
+    "reconet.inference.protocol": ("Protocol",),
+    "reconet.models.backbone": ("BACKBONES", "Backbone"),
+    "reconet.models.context": ("CONTEXTS", "ContextInfo", "ContextModule"),
+    "reconet.models.features": ("Features", "Logits"),
+    "reconet.models.segmenter": ("MODULES", "Segmenter", "create_model"),
+    "reconet.recipes": ("find_recipe",),
+    "reconet.recipes.schema": ("Recipe",),
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = [
-    "BACKBONES",
-    "CONTEXTS",
-    "DATASETS",
-    "MODULES",
-    "Backbone",
-    "ContextInfo",
-    "ContextModule",
-    "DatasetEntry",
-    "DatasetInfo",
-    "Features",
-    "Logits",
-    "Prediction",
-    "Predictor",
-    "Protocol",
-    "Recipe",
-    "Sample",
-    "Segmenter",
-    "__version__",
-    "create_model",
-    "evaluate",
-    "find_recipe",
-    "open_dataset",
-    "save",
-    "train",
-]
+__all__ = sorted([*_HOME, "__version__"])
 
 
 def __getattr__(name: str) -> Any:

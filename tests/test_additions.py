@@ -17,10 +17,9 @@ import pytest
 from PIL import Image
 from torch import nn
 
+from reconet import CONTEXTS, DATASETS, ContextModule
 from reconet.cli import main
-from reconet.data import DATASETS
-from reconet.models.context import CONTEXTS
-from reconet.models.context.base import AttentionMaps, ContextModule, RecordedPass
+from reconet.models.context.base import AttentionMaps, RecordedPass
 from reconet.models.features import Stages
 from tests.factories import smooth_image
 from tools import make_contexts, make_datasets
@@ -86,13 +85,10 @@ def test_evaluate_scores_the_new_classes(
     assert list(scores["iou"]) == ["soil", "crop", "weed", "path"]
 
 
-def test_cost_counts_it(additions: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "mine" in run(capsys, "cost", "--context", "mine", "--size", "64")
-
-
-def test_data_list_and_data_check_know_the_dataset(
+def test_cost_data_list_and_data_check_know_both(
     additions: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    assert "mine" in run(capsys, "cost", "--context", "mine", "--size", "64")
     assert "CC BY 4.0" in run(capsys, "data", "list")
     root = str(additions / "data")
     run(capsys, "data", "check", "fields", "--root", root, "--subset", "--workers", "0")
@@ -134,31 +130,17 @@ def test_explain_draws_attention_maps_and_says_so_where_there_are_none(
     assert (tmp_path / "explain" / "figure.png").is_file()
 
 
-def test_export_writes_a_file_that_predicts_the_same(
+def test_export_report_and_share_take_it(
     additions: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    out = tmp_path / "mine.onnx"
-    run(capsys, "export", str(additions / "run"), "--format", "onnx", f"--out={out}")
-    assert out.is_file()
-
-
-def test_the_report_shows_its_images(additions: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, "export", str(additions / "run"), f"--out={tmp_path / 'mine.onnx'}")
     run(capsys, "report", str(additions / "run"))
-    page = (additions / "run" / "report.html").read_text()
-    assert "weed" in page
-
-
-def test_the_model_card_quotes_the_licence(
-    additions: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+    assert "weed" in (additions / "run" / "report.html").read_text()
     run(capsys, "share", str(additions / "run"), f"--out={tmp_path / 'shared'}")
     assert "CC BY 4.0" in (tmp_path / "shared" / "README.md").read_text()
 
 
-def test_the_table_of_datasets_has_its_row(additions: Path) -> None:
+def test_the_generated_tables_have_their_rows(additions: Path) -> None:
     assert "| `fields` | 4 | train 800, val 200 | - |" in make_datasets.table().splitlines()
-
-
-def test_the_table_of_contexts_has_its_row(additions: Path) -> None:
     row = next(line for line in make_contexts.page().splitlines() if "`mine`" in line)
     assert "One sentence that says what the method does." in row

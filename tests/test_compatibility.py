@@ -13,16 +13,12 @@ import pytest
 import torch
 from packaging.requirements import Requirement
 
-from reconet.engine.checkpoint import load_last, run_weights
-from reconet.engine.run import run_training
-from reconet.engine.setup import make_state
-from reconet.models.trained import load_trained
+from reconet.engine import run_training, run_weights
+from reconet.models import load_trained
 from reconet.recipes import read_recipe
-from reconet.system.distributed import Processes
 
 FILES = Path(__file__).parent / "files"
 RELEASES = sorted(path.name for path in FILES.iterdir())
-ALONE = Processes.single(torch.device("cpu"))
 
 
 def image() -> torch.Tensor:
@@ -53,11 +49,8 @@ def test_a_training_of_an_old_release_resumes(release: str, tmp_path: Path) -> N
     shutil.copytree(FILES / release, tmp_path / "run")
     recipe = read_recipe(tmp_path / "run" / "recipe.json")
     trained = load_trained(FILES / release)
-    state = make_state(recipe, len(trained.info.classes), ALONE, fresh=False)
-    log_state = load_last(tmp_path / "run" / "last.pt", state)
-    assert state.step == trained.info.step
-    assert log_state.best_score == pytest.approx(trained.info.score["miou"])
-    assert run_weights(tmp_path / "run" / "last.pt").keys() == trained.model.state_dict().keys()
+    weights = run_weights(tmp_path / "run" / "last.pt")
+    assert weights.keys() == trained.model.state_dict().keys()
     (tmp_path / "run" / "expected.json").unlink()
     result = run_training(recipe, tmp_path / "run", resume=True, device="cpu")
     assert result.step > trained.info.step

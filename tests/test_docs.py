@@ -13,8 +13,8 @@ import pytest
 import torch
 from typer.main import get_command
 
-from reconet.cli.main import GROUPS, build_app, main
-from reconet.models.context import CONTEXTS
+from reconet import CONTEXTS
+from reconet.cli import GROUPS, build_app, main
 from reconet.recipes import apply_overrides, find_recipe
 from tools.make_contexts import PAGE, needs, page
 from tools.make_datasets import PAGE as DATASETS_PAGE
@@ -176,11 +176,6 @@ def test_the_tour_links_the_lines_that_define_what_it_names() -> None:
     )
     number = int(line.split("#L")[1].split(")")[0])
     assert "def forward(self, features" in path.read_text().splitlines()[number - 1]
-
-
-def test_a_name_that_is_gone_stops_the_tour() -> None:
-    with pytest.raises(SystemExit, match="links nowhere, which"):
-        tour_page("[`nowhere`](../reconet/models/losses.py#L1)")
 
 
 def test_what_a_context_needs_is_listed() -> None:

@@ -9,11 +9,9 @@ from PIL import Image as Pillow
 import reconet
 from reconet.cli import main
 from reconet.engine import read_log
-from reconet.study.run_trial import run_trial
-from reconet.system.user_cache import ROOT_VARIABLE
 from tests.factories import smooth_image, tiny_model, tiny_network, tiny_recipe, write_run
 from tests.pretend_gpu import Gpu, pretend_gpu
-from tests.study.tiny_study import SETTINGS, trials_in
+from tests.study.tiny_study import SETTINGS
 
 FROZEN = ["model.frozen=true", "model.project=8", "model.aux=false", "loss.stride=4"]
 
@@ -22,7 +20,7 @@ FROZEN = ["model.frozen=true", "model.project=8", "model.aux=false", "loss.strid
 def gpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Iterator[Gpu]:
-    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv("RECONET_CACHE", str(tmp_path / "cache"))
     with pretend_gpu(request.param) as gpu:
         yield gpu
 
@@ -105,15 +103,3 @@ def test_prune_waits_for_the_gpu_before_it_reads_the_clock(
     device = f"--device={gpu.device.type}"
     assert main(["prune", str(run), "--rank=2", f"--out={tmp_path / 'cut'}", device]) == 0
     assert sum(gpu.waits.values()) >= 2 * 7
-
-
-def test_a_trial_of_a_study(tmp_path: Path, gpu: Gpu) -> None:
-    trial = trials_in(tmp_path / "study", "tgm_trm", seeds=1)[0]
-    trained = run_trial(
-        trial.recipe,
-        trial.directory,
-        variant="tgm_trm",
-        network=trial.network,
-        device=gpu.device.type,
-    )
-    assert trained is not None

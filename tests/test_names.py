@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from reconet.system.readable import UNPRINTABLE
+from reconet.system import readable
 from tests.factories import tiny_network, tiny_recipe, write_run
 from tests.fuzz.hostile import run_verb
 
@@ -71,5 +71,5 @@ def test_a_verb_prints_no_name_that_a_terminal_would_obey(name: str, run: Path) 
 def test_a_page_holds_no_name_that_a_browser_would_obey(name: str, page: str, run: Path) -> None:
     assert run_verb(*COMMANDS[name](run)) == 0
     for path in run.glob(page):
-        assert not UNPRINTABLE.search(path.read_text("utf-8"))
+        assert not readable.UNPRINTABLE.search(path.read_text("utf-8"))
     assert list(run.glob(page))

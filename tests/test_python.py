@@ -14,9 +14,7 @@ import pytest
 from PIL import Image as Pillow
 
 import reconet
-from reconet.data import DATASETS
-from reconet.models.backbone import BACKBONES
-from reconet.models.segmenter import MODULES
+from reconet import BACKBONES, DATASETS, MODULES
 from reconet.system import own_code
 from tests.cli.run import run
 from tests.factories import smooth_image

@@ -19,7 +19,7 @@ import numpy as np
 from PIL import Image as Pillow
 from torch import Tensor
 
-from reconet.cli.output import show_progress
+from reconet.cli import show_progress
 from reconet.data.images.draw import Tile, fit, sheet
 from reconet.engine import read_log, read_starts
 from reconet.evaluation import Evaluation, evaluate

@@ -14,22 +14,19 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-import cv2
-import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 from torch.utils import data as torch_data
 
 from reconet.data.dataset import DatasetInfo, FileDataset, Pair
 from reconet.data.images.read import read_mask
 from reconet.data.loader import PREFETCH, Failure, batches, produce
-from reconet.data.order import BatchOrder, Slot, random_stream
+from reconet.data.order import BatchOrder, Slot
+from reconet.data.scenes.generate import CLASSES, scene
 from reconet.data.transforms import Augmentation
-from reconet.types import IGNORE
 
 AUGMENTATION = Augmentation(crop=(512, 512), base_size=520, scale=(0.5, 2.0))
 SIZE = (375, 500)
-CLASSES = 21
+QUALITY = 95
 Pipeline = Callable[[FileDataset, BatchOrder, int], Iterator[object]]  # the last is workers
 
 
@@ -135,48 +132,16 @@ def decode(dataset: FileDataset, order: BatchOrder, workers: int) -> Iterator[ob
 
 
 def write_images(folder: Path, count: int) -> FileDataset:
-    """Write images of about 80 kB (JPEG) and masks (palette PNG), as PASCAL VOC has them."""
+    """Write scenes of about 70 kB (JPEG) and masks (palette PNG), as PASCAL VOC has them."""
     pairs = []
     for index in range(count):
-        image_hwc, label_hw = make_image(random_stream(index))
+        image_hwc, label_hw = scene(0, index, SIZE)
         name = f"{index:04d}"
         pair = Pair(name, folder / f"{name}.jpg", folder / f"{name}.png")
-        Image.fromarray(image_hwc).save(pair.image, quality=90)
+        Image.fromarray(image_hwc).save(pair.image, quality=QUALITY)
         label = Image.fromarray(label_hw)
         label.putpalette(bytes(range(256)) * 3)
         label.save(folder / f"{name}.png")
         pairs.append(pair)
-    names = tuple(f"class {index}" for index in range(CLASSES))
-    info = DatasetInfo(name="bench", title="", classes=names, palette=(), splits={})
+    info = DatasetInfo(name="bench", title="", classes=CLASSES, palette=(), splits={})
     return FileDataset(info=info, split="train", pairs=pairs, read_label=read_mask)
-
-
-def make_image(rng: np.random.Generator) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Draw objects on a background, with detail at every scale, as photographs have."""
-    height, width = SIZE
-    label_hw = np.zeros(SIZE, np.uint8)
-    image_hwc = rng.uniform(60, 190, 3) + texture(rng)
-    for _ in range(rng.integers(2, 7)):
-        mask_hw = np.zeros(SIZE, np.uint8)
-        angle_n = np.sort(rng.uniform(0, 2 * np.pi, 40))
-        radius_n = rng.uniform(25, 110) * (1 + 0.25 * np.cos(3 * angle_n + rng.uniform(0, 6)))
-        outline_n2 = np.stack([np.cos(angle_n), np.sin(angle_n)], 1) * radius_n[:, None]
-        outline_n2 += rng.uniform((0, 0), (width, height))
-        points = [outline_n2.astype(np.int32)]
-        cv2.fillPoly(mask_hw, points, 1)
-        image_hwc[mask_hw > 0] = (rng.uniform(30, 220, 3) + texture(rng))[mask_hw > 0]
-        label_hw[mask_hw > 0] = rng.integers(1, CLASSES)
-        cv2.polylines(label_hw, points, True, IGNORE, 5)
-    return np.clip(image_hwc, 0, 255).astype(np.uint8), label_hw
-
-
-def texture(rng: np.random.Generator) -> NDArray[np.float64]:
-    """Make noise in octaves, weaker where it is finer, mostly of brightness, a little of colour."""
-    height, width = SIZE
-    result_hwc, decay = np.zeros((height, width, 3)), rng.uniform(0.86, 1.02)
-    for octave in range(1, 9):
-        grid = (3 * 2**octave // 4 + 1, 2**octave + 1)
-        noise_hwc = rng.normal(size=(*grid, 1)) + 0.3 * rng.normal(size=(*grid, 3))
-        wide_hwc = cv2.resize(noise_hwc, (width, height), interpolation=cv2.INTER_CUBIC)
-        result_hwc += 25 * decay**octave * wide_hwc
-    return result_hwc

@@ -9,6 +9,15 @@ Nothing heavy is imported at the top of these files, so that `--help` answers at
 To add a verb, write a file with a function of its name and add a line to VERBS in main.py.
 """
 
-from reconet.cli.main import main
+from reconet.cli.main import GROUPS, VERBS, build_app, main
+from reconet.cli.output import make_table, print_result, show_progress
 
-__all__ = ["main"]
+__all__ = [
+    "GROUPS",
+    "VERBS",
+    "build_app",
+    "main",
+    "make_table",
+    "print_result",
+    "show_progress",
+]

@@ -1,22 +1,15 @@
-"""The benchmarks of benchmarks/ measure what they say. How fast this machine is does not matter."""
+"""The benchmarks of benchmarks/ measure what they say."""
 
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from benchmarks.all import MODULE, measure, section, stale_rows
-from benchmarks.data import PillowCrops
 from benchmarks.evaluate import bench_evaluate, plain_labels
 from benchmarks.frozen import BUILD, BUILD_BF16, CACHED, FULL, bench_frozen, summarise
-from reconet.bench.data import AUGMENTATION, write_images
-from reconet.data.order import Slot
-from reconet.evaluation.metrics import confusion_matrix, scores
-from reconet.inference.protocol import Protocol
-from reconet.inference.windows import Forward, predict_labels
-from reconet.types import IGNORE
+from reconet import Protocol
+from reconet.inference import predict_labels
 
 
 def smooth(image_bchw: torch.Tensor) -> torch.Tensor:
@@ -24,51 +17,21 @@ def smooth(image_bchw: torch.Tensor) -> torch.Tensor:
     return torch.cat([colour_bchw, 8 - colour_bchw], 1)
 
 
-def test_the_plain_loop_and_ours_say_the_same() -> None:
-    image_hwc = (torch.rand(5, 7, 3) * 255).repeat_interleave(8, 0).repeat_interleave(8, 1).byte()
-    protocol = Protocol(base_size=64, crop=(48, 32), scales=(0.75, 1.0, 1.5), flip=True)
+@pytest.mark.parametrize("size", [(40, 56), (61, 29), (1, 9)])
+def test_the_plain_loop_and_ours_say_the_same(size: tuple[int, int]) -> None:
+    large_hwc = (torch.rand(8, 8, 3) * 255).repeat_interleave(8, 0).repeat_interleave(8, 1).byte()
+    image_hwc = large_hwc[: size[0], : size[1]]
+    protocol = Protocol(base_size=63, crop=(33, 41), scales=(0.75, 1.0, 1.75), flip=True, batch=4)
     plain_hw = plain_labels(smooth, image_hwc, protocol, 6)
     ours_hw = predict_labels(smooth, image_hwc, protocol, 6)
     assert (plain_hw == ours_hw).float().mean() > 0.97
 
 
-def many_classes(image_bchw: torch.Tensor) -> torch.Tensor:
-    weight_kc = torch.randn(150, 6, generator=torch.Generator().manual_seed(0))
-    return torch.einsum("kc,bchw->bkhw", weight_kc, smooth(image_bchw))
-
-
-@pytest.mark.parametrize(("forward", "classes"), [(smooth, 6), (many_classes, 150)])
-@pytest.mark.parametrize("size", [(37, 53), (61, 29), (1, 9)])
-@pytest.mark.parametrize("batch", [1, 4])
-def test_odd_sizes_single_windows_and_many_classes_get_the_same_score(
-    forward: Forward, classes: int, size: tuple[int, int], batch: int
-) -> None:
-    torch.manual_seed(0)
-    blocks_hwc = torch.rand(8, 8, 3) * 255
-    large_hwc = blocks_hwc.repeat_interleave(8, 0).repeat_interleave(8, 1).byte()
-    image_hwc = large_hwc[: size[0], : size[1]]
-    protocol = Protocol(
-        base_size=63, crop=(33, 41), scales=(0.75, 1.0, 1.75), flip=True, batch=batch
-    )
-    plain_hw = plain_labels(forward, image_hwc, protocol, classes)
-    ours_hw = predict_labels(forward, image_hwc, protocol, classes)
-    truth_hw = plain_labels(forward, image_hwc, Protocol(base_size=63, crop=(65, 65)), classes)
-    accuracies = [
-        scores(confusion_matrix(truth_hw, predicted_hw, classes)).pixel_accuracy
-        for predicted_hw in (plain_hw, ours_hw)
-    ]
-    assert (plain_hw == ours_hw).float().mean() > 0.97
-    assert abs(accuracies[0] - accuracies[1]) < 0.02
-
-
-def test_both_ways_get_the_same_score() -> None:
+def test_both_ways_to_evaluate_get_the_same_score() -> None:
     (result,) = bench_evaluate(
         classes=(14,), width=0.25, crop=64, size=(48, 64), images=1, rounds=1
     )
-    assert result.classes == 14
-    assert result.seconds > 0
     assert result.speedup == pytest.approx(result.plain_seconds / result.seconds)  # of one round
-    assert 0 < result.network_share < 1
     assert abs(result.miou - result.plain_miou) < 0.5  # of one small image
     assert result.same_pixels > 0.97
     assert result.miou > 3  # it did learn something
@@ -83,37 +46,15 @@ def test_scores_are_equal_to_a_tenth_and_batches_are_no_slower() -> None:
 
 def test_both_trainings_and_the_cache_are_measured() -> None:
     result = bench_frozen(backbone="resnet18", size=64, batch=2, steps=2, project=8, device="cpu")
-    assert result.over_full > 0
     assert min(result.cached_images_per_second, result.full_images_per_second) > 0
     assert result.cache_bytes_per_image == 8 * 4 * 4 * 2 + 64 * 64  # c4 in fp16, and the labels
-    assert result.build_seconds_per_image > 0
-    assert result.build_in_bf16 > 0
-
-
-def test_the_ratio_is_taken_within_a_round_and_the_break_even_counts_all_builders() -> None:
     times = {FULL: [8.0, 80.0, 8.0], CACHED: [2.0, 20.0, 1.0], BUILD: [3.0, 3.0, 3.0]}
     times[BUILD_BF16] = [1.5, 1.0, 1.5]
     result = summarise(times, batch=2, builders=3, entry_bytes=10)
-    assert result.over_full == 4.0
-    assert result.full_images_per_second == 2 / 8
+    assert result.over_full == 4.0  # the ratio is taken within a round
     assert result.build_seconds_per_image == 1.0
-    assert result.build_in_bf16 == 2.0
     # An epoch takes 4 s per image without and 1 s with the cache, which took 1 s to build.
     assert result.break_even_epochs == pytest.approx(1 / 3)
-
-
-def test_a_cache_that_wins_nothing_never_pays() -> None:
-    times = {FULL: [1.0], CACHED: [1.0], BUILD: [1.0], BUILD_BF16: [1.0]}
-    assert summarise(times, batch=1, builders=1, entry_bytes=1).break_even_epochs is None
-
-
-def test_the_pillow_pipeline_gives_crops_of_the_image(tmp_path: Path) -> None:
-    dataset = write_images(tmp_path, 3)
-    for slot in range(6):
-        image_chw, label_hw = PillowCrops(dataset)[Slot(0, slot, slot % 3)]
-        assert image_chw.shape == (3, *AUGMENTATION.crop)
-        assert label_hw.shape == AUGMENTATION.crop
-        assert set(label_hw.unique().tolist()) <= {*np.unique(dataset[slot % 3].label_hw), IGNORE}
 
 
 def printed(command: str) -> dict[str, Any]:
@@ -144,17 +85,11 @@ def test_the_smallest_run_of_each_figure_is_quoted() -> None:
     measured = measure(2, slower_at_second)
     assert asked.count(MODULE) == 2  # once a run, for both of its figures
     text = section({"torch": "2.9"}, 2, measured)
-    assert "- torch: 2.9" in text
-    assert (
-        "| RecoNet's core against the published loop, forward | **14.23** | 14.23, 14.23 | "
-        "`reconet bench module --context reconet` |"
-    ) in text
     assert "**35.00** | 70.00, 35.00 |" in text
     assert text.count("| not here |  |") == 5  # ways that cannot run
     rows = [
         "| The core is 14.2 times faster. | `reconet bench module --context reconet` |",
         "| The core is 15.6 times faster. | `reconet bench module --context reconet` |",
-        "| A head trains 35.0 times as fast. | `python -m benchmarks.frozen --steps 5` |",
         "| It costs 71 times less. | `reconet cost --paper` |",
     ]
     assert stale_rows("\n".join(rows), measured) == ["The core is 15.6 times faster."]

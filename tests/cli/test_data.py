@@ -8,14 +8,11 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from reconet.cli import main
 from reconet.data import DATASETS
 from tests.cli.run import run
-from tests.data.check.folders import Folder, noise, several
+from tests.data.check.folders import Folder, several
 from tests.data.trees import TREES, make_tree
 from tests.launch import TINY_NETWORK
-
-FOLDER = ["--set", 'data.options.classes=["ground","tree","roof"]']
 
 
 def test_list_names_every_dataset_with_its_classes_and_source(
@@ -96,31 +93,6 @@ def test_check_names_file_and_value_of_every_mistake(
     assert findings["unreadable-image"]["examples"] == [labels[1].stem]
 
 
-def test_check_proposes_a_label_map_for_masks_of_0_and_255(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in "abcd":
-        (tmp_path / "images").mkdir(exist_ok=True)
-        (tmp_path / "masks").mkdir(exist_ok=True)
-        Image.fromarray(noise(name, 8, 9)).save(tmp_path / "images" / f"{name}.png")
-        mask_hw = np.zeros((8, 9), np.uint8)
-        mask_hw[:4] = 255
-        Image.fromarray(mask_hw).save(tmp_path / "masks" / f"{name}.png")
-    classes = ["--set", 'data.options.classes=["back","cell"]']
-    arguments = ["data", "check", "folder", "--root", str(tmp_path), "--workers", "0", *classes]
-    code, out, _ = run(capsys, *arguments)
-    assert code == 1
-    assert "255 means cell" in out
-    proposal = out[out.index("data.options.label_map") :].split("'")[0]
-    code, out, _ = run(capsys, *arguments, "--set", proposal)
-    assert (code, "nothing is wrong" in out) == (0, True)
-
-
-def bomb(path: Path) -> None:
-    """Write a small file that claims to be enormous."""
-    Image.new("1", (20_000, 20_000)).save(path)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -149,42 +121,6 @@ def test_what_is_wrong_with_the_call_is_one_line(
     assert message in err
 
 
-def test_an_empty_mask_folder_and_a_bomb_are_one_line_each(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "images").mkdir()
-    (tmp_path / "masks").mkdir()
-    for name in "ab":
-        bomb(tmp_path / "images" / f"{name}.png")
-    check = ["data", "check", "folder", "--root", str(tmp_path), *FOLDER, "--workers", "0"]
-    code, _, err = run(capsys, *check)
-    assert (code, err.count("\n")) == (2, 1)
-    assert str(tmp_path / "masks") in err
-    for name in "ab":
-        Image.new("L", (4, 4)).save(tmp_path / "masks" / f"{name}.png")
-    code, out, _ = run(capsys, *check)
-    assert code == 1
-    assert "more than" in out
-    assert "pixels" in out
-
-
-def test_a_split_that_leaks_is_a_problem_and_one_that_is_not_there_is_a_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make_tree("voc12", tmp_path)
-    lists = next(tmp_path.rglob("val.txt")).parent
-    leaked = (lists / "val.txt").read_text().split()[0]
-    with (lists / "trainaug.txt").open("a") as file:
-        file.write(f"{leaked}\n")
-    (lists / "test.txt").unlink(missing_ok=True)
-    code = main(["data", "check", "voc12", f"--root={tmp_path}", "--subset", "--json"])
-    result = json.loads(capsys.readouterr().out)
-    assert code == 1
-    broken = [finding for finding in result["findings"] if finding["kind"] == "split"]
-    assert [finding["splits"] for finding in broken if leaked in finding["text"]] == [["trainaug"]]
-    assert list(result["absent"]) == ["test"]
-
-
 def test_one_file_is_checked_trained_and_evaluated(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,21 +147,6 @@ def test_one_file_is_checked_trained_and_evaluated(
     assert json.loads(out)["images"] == 1
     code, _, err = run(capsys, "evaluate", "runs/mine", "--data=mine.yaml", "--device=cpu")
     assert (code, err.count("\n"), "mine.yaml" in err) == (2, 1, True)
-
-
-def test_a_missing_split_of_camvid_is_a_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make_tree("camvid", tmp_path)
-    for path in [*tmp_path.glob("test/*"), *tmp_path.glob("testannot/*")]:
-        path.unlink()
-    for name in ("test", "testannot"):
-        (tmp_path / name).rmdir()
-    arguments = ["data", "check", "camvid", f"--root={tmp_path}", "--subset", "--workers=0"]
-    code, out, _ = run(capsys, *arguments)
-    assert (code, "not there: test" in out, "nothing is wrong" in out) == (0, True, True)
-    code, _, err = run(capsys, *arguments, "--split=test")
-    assert (code, "expected the folder" in err) == (2, True)
 
 
 def test_augmented_shows_the_crops_of_a_recipe_and_says_which(

@@ -10,8 +10,7 @@ import pytest
 import typer
 from PIL import Image
 
-from reconet.cli import main
-from reconet.cli.main import GROUPS, VERBS, build_app
+from reconet.cli import GROUPS, VERBS, build_app, main
 from tests.cli.run import run
 from tests.factories import smooth_image, tiny_network, tiny_recipe, write_run, write_video
 

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from reconet.cli.output import make_table, print_result, show_progress
+from reconet.cli import make_table, print_result, show_progress
 
 NAMES = ("grass[/x]", "sky [bold]b", ":smile:", "[a]")
 

@@ -6,11 +6,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from reconet.data.images.read import ORIENTATION
 from reconet.recipes import read_recipe
 from tests.cli.run import run
 from tests.engine.test_own_data import exported
-from tests.launch import figures
 
 TINY = (
     "--set=model.weights=null",
@@ -49,7 +47,7 @@ def test_the_table_says_that_photographs_are_turned(
 ) -> None:
     exported(tmp_path / "mine", "yolo")
     exif = Image.Exif()
-    exif[ORIENTATION] = 6
+    exif[274] = 6  # the orientation
     photo = tmp_path / "mine/images/train/0.png"
     Image.open(photo).transpose(Image.Transpose.ROTATE_90).save(photo, exif=exif)
     for words in (("train", "mine/", "--dry-run"), ("data", "inspect", "mine", "--workers=0")):
@@ -140,17 +138,3 @@ def test_prepare_draws_the_masks_of_a_folder(
     code, out, _ = run(capsys, "data", "check", f"{values['folder']}/mine.yaml", "--workers=0")
     assert "4" in out
     assert "masks" in run(capsys, "cache", "list")[1]
-
-
-@pytest.mark.slow
-def test_three_formats_of_the_same_labels_give_the_same_score(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    logs = []
-    for form in ("coco", "yolo", "colour-masks"):
-        exported(tmp_path / form, form, count=12)
-        code, _, err = run(capsys, "train", form, *TINY, f"--out=runs/{form}")
-        assert code == 0, err
-        logs.append([line for line in figures(tmp_path / "runs" / form) if line["kind"] == "val"])
-    assert logs[0]
-    assert logs[0] == logs[1] == logs[2]

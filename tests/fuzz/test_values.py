@@ -8,13 +8,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconet.data.dataset import Sample
 from reconet.data.images.write import write_mask
 from reconet.data.options import read_options
 from reconet.data.sets.folder_masks import FolderOptions, mask_reader
-from reconet.data.transforms import Augmentation, augment
 from reconet.errors import ReconetError
-from reconet.inference.protocol import Protocol, window_grid
 from reconet.recipes import (
     apply_overrides,
     dump_recipe,
@@ -43,7 +40,6 @@ VALUES = st.recursive(
     ),
     max_leaves=8,
 )
-SIDES = st.integers(1, 300)
 
 
 def assert_one_line(error: ReconetError) -> None:
@@ -109,58 +105,3 @@ def test_a_label_map_means_what_it_says_and_nothing_else_passes(
         except ReconetError as error:
             assert_one_line(error)
     assert label_hw.flatten().tolist() == ([] if None in expected else expected)
-
-
-@given(
-    size=st.tuples(SIDES, SIDES),
-    crop=st.tuples(SIDES, SIDES),
-    base_size=SIDES,
-    scale=st.floats(0, 16, exclude_min=True),
-    mode=st.sampled_from(["slide", "whole"]),
-    relative_to=st.sampled_from(["base_size", "short_side", "original"]),
-)
-@settings(max_examples=150, deadline=None)
-def test_windows_of_any_protocol_see_every_pixel_and_no_more_than_the_image(
-    size: tuple[int, int],
-    crop: tuple[int, int],
-    base_size: int,
-    scale: float,
-    mode: str,
-    relative_to: str,
-) -> None:
-    protocol = Protocol.of(
-        TINY.eval.model_copy(update={"mode": mode, "relative_to": relative_to}),
-        TINY.data.model_copy(update={"crop": crop, "base_size": base_size}),
-    )
-    for axis in window_grid(size, scale, protocol):
-        share_n = axis.share()
-        assert share_n.isfinite().all(), "a pixel that no window sees"
-        assert all(0 <= start < max(1, axis.scaled) for start in axis.starts)
-        assert all(start == 0 or start + axis.crop <= axis.scaled for start in axis.starts)
-
-
-@given(
-    size=st.tuples(SIDES, SIDES),
-    crop=st.tuples(SIDES, SIDES),
-    base_size=SIDES,
-    ends=st.tuples(st.floats(1e-6, 16), st.floats(1e-6, 16)),
-    seed=st.integers(0, 2**32),
-)
-@settings(max_examples=100, deadline=None)
-def test_any_augmentation_cuts_a_crop_with_labels_that_the_image_had(
-    size: tuple[int, int],
-    crop: tuple[int, int],
-    base_size: int,
-    ends: tuple[float, float],
-    seed: int,
-) -> None:
-    rng = np.random.default_rng(seed)
-    label_hw = rng.integers(3, 6, size, np.uint8)
-    sample = Sample("a", np.full((*size, 3), 7, np.uint8), label_hw)
-    scale = min(ends), max(ends)
-    augmentation = Augmentation(crop=crop, base_size=base_size, scale=scale, flip=True)
-    cut = augment(sample, augmentation, rng)
-    assert cut.image_hwc.shape == (*crop, 3)
-    assert set(np.unique(cut.label_hw)) <= set(np.unique(label_hw)) | {IGNORE}
-    inside_hw = cut.label_hw != IGNORE
-    assert (cut.image_hwc[inside_hw] == 7).all(), "image and label are cut from the same place"

@@ -8,9 +8,8 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from torch import Tensor
 
-from reconet.models.context import CONTEXTS
+from reconet import CONTEXTS
 from reconet.models.context.reconet_plus import FragmentReconstruction
 from reconet.models.features import Features, FeatureSpec, Stages
 
@@ -47,30 +46,3 @@ def test_forms_without_their_change_are_reconet_plus(forms: ModuleType) -> None:
     for name, form in same.items():
         form.load_state_dict(plain.state_dict(), strict=False)
         torch.testing.assert_close(form(x_bchw), plain(x_bchw), msg=name)
-
-
-@pytest.mark.parametrize("gather_from_map", [False, True])
-def test_mixed_masks_gather_by_one_kind_and_place_by_the_other(
-    forms: ModuleType, gather_from_map: bool
-) -> None:
-    core, x_bchw = forms.Mixed(8, rank=3, gather_from_map=gather_from_map), torch.rand(2, 8, *SIZE)
-    gather_brhw, place_brhw = core.masks(x_bchw)
-    assert is_separable(place_brhw) == gather_from_map
-    assert is_separable(gather_brhw) == (not gather_from_map)
-    # Flat masks and all weights together are global pooling.
-    flat = 0.25 if gather_from_map else 0.5
-    assert (core.weight_r * flat).sum().item() == pytest.approx(1)
-
-
-def is_separable(plane_brhw: Tensor) -> bool:
-    rank_br = torch.linalg.matrix_rank(plane_brhw.detach().double(), rtol=1e-6)
-    return bool((rank_br == 1).all())
-
-
-def test_signed_fragments_are_the_others_before_their_relu(forms: ModuleType) -> None:
-    x_bchw = torch.randn(2, 8, *SIZE)
-    plain, signed = FragmentReconstruction(8, rank=3), forms.Signed(8, rank=3)
-    signed.load_state_dict(plain.state_dict())
-    fragment_brc = signed.factors(x_bchw).channel_brc
-    assert (fragment_brc < 0).any()
-    torch.testing.assert_close(fragment_brc.relu(), plain.factors(x_bchw).channel_brc)
