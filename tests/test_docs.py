@@ -123,6 +123,8 @@ def flags_of_verbs() -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("page", PAGES, ids=identify)
 def test_commands_have_flags_that_exist(page: Path, flags_of_verbs: dict[str, set[str]]) -> None:
+    if page.name == "CHANGELOG.md":
+        return  # it names flags that are gone
     text = page.read_text()
     blocks = "\n".join(fenced(page)).replace("\\\n", " ")
     lines = re.findall(r"^(?:.*-m )?reconet ([a-z].*)$", blocks, re.M)

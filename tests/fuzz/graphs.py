@@ -74,12 +74,33 @@ def computed(name: str, rng: Rng) -> list[onnx.NodeProto]:
     return nodes
 
 
+def doubling(name: str, depth: int) -> tuple[list[onnx.NodeProto], list[onnx.FunctionProto]]:
+    """Make functions of which each calls the one before twice: 2 to the power `depth` nodes."""
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+    functions = []
+    for level in range(depth):
+        inner, domain = (f"f{level - 1}", "own") if level else ("Identity", "")
+        nodes = [
+            helper.make_node(inner, ["x"], ["m"], domain=domain),
+            helper.make_node(inner, ["m"], ["y"], domain=domain),
+        ]
+        functions.append(helper.make_function("own", f"f{level}", ["x"], ["y"], nodes, imports))
+    start = numpy_helper.from_array(np.zeros((1, 14, 8, 8), np.float32))
+    return [
+        helper.make_node("Constant", [], ["start"], value=start),
+        helper.make_node(f"f{depth - 1}", ["start"], [name], domain="own"),
+    ], functions
+
+
 def strange_graph(rng: Rng, path: Path) -> None:
     """Write a graph with any nodes and any interface, that says it were an export of ours."""
+    functions: list[onnx.FunctionProto] = []
     name = choose(rng, ["logits"] * 6 + ["", "labels", "\x1b[2J"])
-    match int(rng.integers(0, 4)):
+    match int(rng.integers(0, 5)):
         case 0:
             nodes = computed(name, rng)
+        case 1:
+            nodes, functions = doubling(name, int(rng.integers(1, 9)))
         case _:
             nodes = [constant(name, rng)]
     inputs = [
@@ -90,7 +111,8 @@ def strange_graph(rng: Rng, path: Path) -> None:
     outputs = [helper.make_tensor_value_info(name, kind, choose(rng, [None, None, [1], ["b"]]))]
     imports = [helper.make_opsetid("", int(choose(rng, [18, 18, 18, 1, 999])))]
     graph = helper.make_graph(nodes, "strange", inputs, outputs)
-    model = helper.make_model(graph, opset_imports=imports)
+    imports.append(helper.make_opsetid("own", 1))
+    model = helper.make_model(graph, opset_imports=imports, functions=functions)
     model.ir_version = int(choose(rng, [10, 10, 10, 3, 99]))
     texts = dict(real_texts())
     for _ in range(int(choose(rng, [0, 0, 0, 1, 2]))):

@@ -12,7 +12,7 @@ from tests.fuzz.child import KINDS
 from tests.fuzz.hostile import HOSTILE_KINDS
 from tests.launch import ENVIRONMENT
 
-FAST, SLOW = 12, 700  # of each of 33 kinds
+FAST, SLOW = 6, 700  # of each of 33 kinds
 TIMEOUT = 1500  # seconds: only a hang takes so long, also on a busy machine
 PART = 120  # cases of a hostile kind in one process
 PARTS = {"run": 8, "graph": 8}
