@@ -96,12 +96,6 @@ MUTATIONS = {
         "evaluation/test_metrics.py",
     ),
     "wrong ignore": Mutation("types.py", "IGNORE = 255", "IGNORE = 254", "models/test_losses.py"),
-    "mean over all pixels, void too": Mutation(
-        "models/losses.py",
-        "return (label_bhw != IGNORE).sum()",
-        "return (label_bhw >= 0).sum()",
-        "models/test_losses.py",
-    ),
     "auxiliary loss not weighted": Mutation(
         "models/losses.py",
         "total = total + settings.aux_weight * aux",
@@ -117,26 +111,8 @@ MUTATIONS = {
     "smallest errors first": Mutation(
         "models/losses.py", "descending=True", "descending=False", "models/test_losses.py"
     ),
-    "erased pixels keep their labels": Mutation(
-        "data/changes.py",
-        "label_hw[top : top + rows, left : left + columns] = IGNORE",
-        "label_hw[top : top + rows, left : left + columns] += 0",
-        "data/test_changes.py",
-    ),
     "rate decays from the end": Mutation(
         "engine/optim.py", "1.0 - step / steps", "step / steps", "engine/test_optim.py"
-    ),
-    "head as slow as the backbone": Mutation(
-        "engine/optim.py",
-        'lr * group["lr_factor"]',
-        "lr",
-        "engine/test_optim.py::test_fresh_layers_learn_faster_and_the_rate_decays",
-    ),
-    "running mean turned round": Mutation(
-        "engine/optim.py",
-        "1 - self.decay",
-        "self.decay",
-        "engine/test_optim.py::test_the_running_mean_of_the_weights_follows_its_formula",
     ),
     "image mirrored, label not": Mutation(
         "data/transforms.py",
@@ -161,18 +137,6 @@ MUTATIONS = {
         "(column_wj.flip(1) if mirrored else column_wj)",
         "column_wj",
         "inference/test_windows.py",
-    ),
-    "labels of a file taken as classes": Mutation(
-        "data/labels.py",
-        "if (label_hw == ILLEGAL).any():",
-        "if False:",
-        "data/sets/test_folder.py",
-    ),
-    "batch norm of each process alone": Mutation(
-        "engine/sync_batchnorm.py",
-        "dist.all_gather(received, sent)",
-        "received = [sent for _ in received]",
-        "engine/test_sync_batchnorm.py",
     ),
 }
 
