@@ -18,7 +18,7 @@ ALLOWED = {
     "cli/main.py": "the null device",
     "engine/memory.py": "the memory of this machine",
     "engine/run_directory.py": "the folder itself, only locked",
-    "evaluation/submit.py": "files that it has just written itself",
+    "evaluation/evaluate.py": "files that it has just written itself",
     "export/formats.py": "a temporary folder of its own",
     "serve/app.py": "files of this package",
     "system/hardware.py": "the processor of this machine",

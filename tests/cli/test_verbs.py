@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 from reconet import BACKBONES, find_recipe
 from reconet.cli import main
-from reconet.inference import by_name
+from reconet.inference import network as by_name
 from reconet.models import save_compact
 from reconet.recipes import RECIPES
 from tests.cli.run import run
