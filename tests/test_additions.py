@@ -142,5 +142,6 @@ def test_export_report_and_share_take_it(
 
 def test_the_generated_tables_have_their_rows(additions: Path) -> None:
     assert "| `fields` | 4 | train 800, val 200 | - |" in make_datasets.table().splitlines()
-    row = next(line for line in make_contexts.page().splitlines() if "`mine`" in line)
-    assert "One sentence that says what the method does." in row
+    row, idea = (line for line in make_contexts.page().splitlines() if "`mine`" in line)
+    assert row.startswith("| [`mine`](")
+    assert "One sentence that says what the method does." in idea

@@ -5,6 +5,7 @@ on meta tensors.
 """
 
 import inspect
+import re
 from functools import cache
 from pathlib import Path
 
@@ -22,30 +23,33 @@ PAGE = Path(__file__).parent.parent / "docs" / "contexts.md"
 CLASSES = 21
 INTRODUCTION = """# Contexts
 
-A context stands between backbone and classifier. Any recipe takes any of them:
-`--set model.context=danet`. Each is the method's published head. Its [options](#options) are set by
-`--set model.options.<name>=...`.
+```
+reconet train voc12/reconet_r101 --set model.context=danet
+reconet train voc12/reconet_r101 --set model.context=emanet --set model.options.bases=32
+```
 
-Costs are those in use, for one 512 x 512 image on ResNet-101 at output stride 8, counted by the
-uniform rule of [cost.md](cost.md).
+A context stands between backbone and classifier. Any recipe takes any of them. Each is the method's
+published head, with [options](#options). Costs are those in use, for one 512 x 512 image on
+ResNet-101 at output stride 8, by the uniform rule of [cost.md](cost.md).
 
 - *Head* is all that the method adds to the backbone, with a classifier of 21 classes.
-- *Core* is the module alone on a 512 x 64 x 64 map, for methods that have one. It is what
-  `reconet bench module` measures.
+- *Core* is the module alone on a 512 x 64 x 64 map, which `reconet bench module` measures.
 - *Needs* is what goes beyond c4 and gradients.
 - *Explain* is what [`reconet explain`](explain.md) draws.
 
-`make docs` writes this page from the code. [add-a-context.md](add-a-context.md) shows how to add a
-row.
+| key | method | head | core | needs | explain |
+|---|---|---|---|---|---|
+"""
+IDEAS = """
+## Methods
 
-| key | method | idea | head | core | needs | explain |
-|---|---|---|---|---|---|---|
 """
 OPTIONS = """
 ## Options
 
-| key | option | default | what it does |
-|---|---|---|---|
+Defaults are in brackets. All but `plain` also have `dropout` before the classifier. It is 0.1 if it
+is not listed.
+
 """
 
 
@@ -55,12 +59,15 @@ def page() -> str:
     drawn = {name: explained(name) for name in names}
     with torch.device("meta"):
         rows = [row(name, drawn[name]) for name in names]
-    rows_of_options = [line for name in names for line in option_rows(name)]
-    return INTRODUCTION + _lines(rows) + OPTIONS + _lines(rows_of_options)
+    ideas, options = (
+        [idea(name) for name in names],
+        [line for name in names for line in options_of(name)],
+    )
+    return INTRODUCTION + _lines(rows) + IDEAS + _lines(ideas) + OPTIONS + _lines(options)
 
 
 def row(name: str, drawn: str) -> str:
-    """Write the row of one context: method, idea, costs, needs and what is drawn of it."""
+    """Write the row of one context: method, costs, needs and what is drawn of it."""
     kind = CONTEXTS[name]
     stages = _stages(512)
     features = Features(*(torch.empty(1, s.channels, s.height, s.width) for s in stages))
@@ -75,8 +82,7 @@ def row(name: str, drawn: str) -> str:
     file = kind.__module__.replace(".", "/") + ".py"
     return _row(
         f"[`{name}`](../{file})",
-        f"{kind.info.title}: {kind.info.paper}" if kind.info.paper else kind.info.title,
-        kind.info.idea,
+        kind.info.title,
         _cost(head.params + last.params, head.macs + last.macs, digits=2),
         core,
         ", ".join(needs(name)) or "-",
@@ -111,13 +117,22 @@ def explained(name: str) -> str:
     return "point" if maps.from_point else "maps"
 
 
-def option_rows(name: str) -> list[str]:
-    """Write one row for each option of a context."""
+def idea(name: str) -> str:
+    """Write what a context does, and where it was published."""
+    info = CONTEXTS[name].info
+    where = re.sub(r',? ".+"', "", info.paper)  # the file has the title
+    return f"- `{name}`: {info.idea}" + (f" ({where})" if where else "")
+
+
+def options_of(name: str) -> list[str]:
+    """Write a line for a context, and one below it for each option but the usual dropout."""
     parameters = inspect.signature(CONTEXTS[name]).parameters
-    return [
-        _row(f"`{name}`", f"`{option}`", f"`{_plain(parameters[option].default)}`", text)
-        for option, text in CONTEXTS[name].info.options.items()
+    lines = [
+        f"  - `{key}` ({_plain(parameters[key].default)}): {text}"
+        for key, text in CONTEXTS[name].info.options.items()
+        if (text, parameters[key].default) != ("before the classifier", 0.1)
     ]
+    return [f"- **{name}**", *lines] if lines else []
 
 
 @cache

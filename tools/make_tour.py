@@ -1,7 +1,8 @@
 """Write the line numbers of the code links in docs/tour.md: `make docs`.
 
 A link of the tour is [`name`](../reconet/file.py#L12). The name is a function, a class, a method
-(`Class.method`) or a constant of that file. A name that does not exist is an error.
+(`Class.method`) or a constant of that file. If it moved to another file, the link follows. A name
+that does not exist is an error.
 """
 
 import ast
@@ -13,16 +14,28 @@ LINK = re.compile(r"\[`([\w.]+)`\]\((\.\./reconet/[\w/]+\.py)(?:#L\d+)?\)")
 
 
 def page(text: str) -> str:
-    """Return the page with the line number of every link."""
-    return LINK.sub(lambda match: f"[`{match[1]}`]({match[2]}#L{_line(match[2], match[1])})", text)
+    """Return the page with the file and the line number of every link."""
+    return LINK.sub(lambda match: f"[`{match[1]}`]({_place(match[2], match[1])})", text)
 
 
-def _line(target: str, name: str) -> int:
-    tree = ast.parse((PAGE.parent / target).read_text(encoding="utf-8"))
+def _place(target: str, name: str) -> str:
+    """Return the file and line that define a name: in the linked file, or the only other one."""
+    linked = PAGE.parent / target
+    for files in ([linked], sorted((PAGE.parent.parent / "reconet").rglob("*.py"))):
+        found = [(file, line) for file in files if (line := _line(file, name))]
+        if len(found) == 1:
+            path = found[0][0].resolve().relative_to(PAGE.parent.parent)
+            return f"../{path.as_posix()}#L{found[0][1]}"
+    raise SystemExit(f"{PAGE.name} links {name}, which {target} does not define")
+
+
+def _line(file: Path, name: str) -> int | None:
+    if not file.is_file():
+        return None
     try:
-        return find(tree, name.split(".")).lineno
+        return find(ast.parse(file.read_text(encoding="utf-8")), name.split(".")).lineno
     except StopIteration:
-        raise SystemExit(f"{PAGE.name} links {name}, which {target} does not define") from None
+        return None
 
 
 def find(tree: ast.Module, parts: list[str]) -> ast.stmt:
