@@ -71,11 +71,11 @@ def find_in_files(facts: Samples) -> Iterator[Finding]:
     )
     told = any(fact.image.turn >= 5 and not fact.is_swapped for fact in as_stored)
     yield from _about("exif", turned, text, () if told else (UPRIGHT,))
-    swapped = ". Height and width are swapped" * all(fact.is_swapped for fact in other)
-    for first in other[:1]:
-        sizes = f"{_size(first.mask.size)} for {_size(first.image.size)} (width x height)"
+    if other:
+        sizes = f"{_size(other[0].mask.size)} for {_size(other[0].image.size)} (width x height)"
         text = f"{counted(len(other), 'mask')} of another size than the image, such as {sizes}"
-        yield from _about("size", other, text + swapped)
+        swapped = all(fact.is_swapped for fact in other)
+        yield from _about("size", other, text + ". Height and width are swapped" * swapped)
     unclear = [fact for fact in as_stored if fact.image.turn < 5 or fact.is_swapped]
     text = (
         f"{counted(len(unclear), 'image has', 'images have')} an EXIF orientation, which is "

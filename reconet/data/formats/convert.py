@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -38,27 +37,12 @@ from reconet.types import Label
 ABOUT, LOCK = "about.json", ".lock"
 ALL = "all.tsv"
 MINE = "mine.yaml"
-VERSION = 2  # raise it when drawings of the same annotations change
 BREAKS = "\t\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"  # of lines, and between their parts
 
 
 def labels_folder(own: OwnData) -> Path | None:
-    """Return the folder of the masks in the cache, or None if nothing has to be kept there.
-
-    Its name is a hash of all that masks and lists depend on: where the folder is, too.
-    """
-    if not own.images:
-        return None
-    hasher = blake2b(repr((VERSION, own.folder.absolute(), own.options)).encode(), digest_size=10)
-    for one in own.images:
-        parts = one.labels.parts if isinstance(one.labels, Drawing) else ()
-        times = []
-        for source in (one.labels, *(part.region for part in parts)):
-            with suppress(OSError, AttributeError):  # a file is read when it is drawn
-                status = source.path.stat()  # type: ignore[union-attr]
-                times.append((status.st_size, status.st_mtime_ns))
-        hasher.update(repr((one, times)).encode())
-    return cache_root().absolute() / LABELS / hasher.hexdigest()
+    """Return the folder of the masks in the cache, or None if nothing has to be kept there."""
+    return cache_root().absolute() / LABELS / own.digest if own.images else None
 
 
 def folder_options(own: OwnData) -> dict[str, Any]:

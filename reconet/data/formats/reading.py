@@ -5,7 +5,10 @@ classes, and turns photographs and labels upright.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from sys import float_info
 from typing import Any, NamedTuple
@@ -25,6 +28,7 @@ from reconet.types import IGNORE, MAX_CLASSES, Label
 
 BACKGROUND_NAMES = (BACKGROUND, "_background_", "__background__", "bg")
 VOIDS = (*VOID_NAMES, "__ignore__", "_ignore_")
+VERSION = 2  # raise it when drawings of the same annotations change
 MOST_PARTS = 100_000  # of one image
 SLOPPY = 0.05  # of a side: how far people draw beyond an image
 
@@ -45,6 +49,21 @@ class OwnData:
     images: Sequence[LabelledImage] = ()  # none if `options` tell all
     options: Mapping[str, Any] = field(default_factory=dict)  # of the dataset `folder`
     notes: tuple[str, ...] = ()  # what was left out, and why
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash all that masks and lists depend on: where the folder is, too."""
+        place = self.folder.absolute()
+        hasher = blake2b(repr((VERSION, place, self.options)).encode(), digest_size=10)
+        for one in self.images:
+            parts = one.labels.parts if isinstance(one.labels, Drawing) else ()
+            times = []
+            for source in (one.labels, *(part.region for part in parts)):
+                with suppress(OSError, AttributeError):  # a file is read when it is drawn
+                    status = source.path.stat()  # type: ignore[union-attr]
+                    times.append((status.st_size, status.st_mtime_ns))
+            hasher.update(repr((one, times)).encode())
+        return hasher.hexdigest()
 
 
 class PredictedImage(NamedTuple):

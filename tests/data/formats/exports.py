@@ -99,57 +99,62 @@ def write_voc(root: Path, scenes: Sequence[Scene], classes: Sequence[str]) -> No
 
 def write_coco(root: Path, scenes: Sequence[Scene], classes: Sequence[str]) -> None:
     """Write polygons, and each third area as run lengths of one kind or the other."""
-    for split in {scene.split for scene in scenes}:
-        images, annotations = [], []
-        for number, scene in enumerate(scenes):
-            if scene.split != split:
-                continue
-            save_image(root / f"{split}2017/{scene.name}.png", scene)
-            height, width = scene.label_hw.shape
-            file = {"id": number, "file_name": f"{scene.name}.png", "height": height}
-            images.append(file | {"width": width})
-            for place, area in enumerate(areas(scene.label_hw)):
-                segmentation: Any = [area.ring]
-                if place % 3 or not area.is_whole:
-                    segmentation = run_length(area.inside_hw, compressed=place % 3 == 1)
-                annotations.append(
-                    {
-                        "image_id": number,
-                        "category_id": 1 if area.label == VOID else 10 * area.label + 1,
-                        "iscrowd": int(area.label == VOID),
-                        "segmentation": segmentation,
-                    }
-                )
-        categories = [{"id": 10 * i + 1, "name": name} for i, name in enumerate(classes)]
-        content = {"images": images, "annotations": annotations[::-1], "categories": categories}
-        save_text(root / f"annotations/instances_{split}2017.json", json.dumps(content))
+
+    def annotate(number: int, scene: Scene) -> Iterator[dict[str, Any]]:
+        found = areas(scene.label_hw)
+        for place, area in reversed(list(enumerate(found))):
+            segmentation: Any = [area.ring]
+            if place % 3 or not area.is_whole:
+                segmentation = run_length(area.inside_hw, compressed=place % 3 == 1)
+            yield {
+                "image_id": number,
+                "category_id": 1 if area.label == VOID else 10 * area.label + 1,
+                "iscrowd": int(area.label == VOID),
+                "segmentation": segmentation,
+            }
+
+    categories = [{"id": 10 * i + 1, "name": name} for i, name in enumerate(classes)]
+    _write_coco(root, "instances", scenes, categories, annotate)
 
 
 def write_coco_panoptic(root: Path, scenes: Sequence[Scene], classes: Sequence[str]) -> None:
+    def annotate(number: int, scene: Scene) -> Iterator[dict[str, Any]]:
+        segment_hw = 300 + 700 * scene.label_hw.astype(np.int32)
+        segment_hw[scene.label_hw == VOID] = 0
+        rgb_hwc = np.stack([segment_hw >> shift & 255 for shift in (0, 8, 16)], -1)
+        name = f"{scene.name}.png"
+        save_mask(root / f"annotations/panoptic_{scene.split}2017/{name}", rgb_hwc.astype(np.uint8))
+        segments = [
+            {"id": 300 + 700 * label, "category_id": label + 1, "iscrowd": 0}
+            for label in np.unique(scene.label_hw).tolist()
+            if label != VOID
+        ]
+        yield {"image_id": number, "file_name": name, "segments_info": segments}
+
+    categories = [{"id": i + 1, "name": name} for i, name in enumerate(classes)]
+    _write_coco(root, "panoptic", scenes, categories, annotate)
+
+
+def _write_coco(
+    root: Path,
+    kind: str,
+    scenes: Sequence[Scene],
+    categories: list[dict[str, Any]],
+    annotate: Callable[[int, Scene], Iterator[dict[str, Any]]],
+) -> None:
     for split in {scene.split for scene in scenes}:
-        images, annotations = [], []
+        images: list[dict[str, Any]] = []
+        annotations: list[dict[str, Any]] = []
         for number, scene in enumerate(scenes):
-            if scene.split != split:
-                continue
-            save_image(root / f"{split}2017/{scene.name}.png", scene)
-            height, width = scene.label_hw.shape
-            images.append(
-                {"id": number, "file_name": f"{scene.name}.png", "height": height, "width": width}
-            )
-            segment_hw = 300 + 700 * scene.label_hw.astype(np.int32)
-            segment_hw[scene.label_hw == VOID] = 0
-            rgb_hwc = np.stack([segment_hw >> shift & 255 for shift in (0, 8, 16)], -1)
-            name = f"{scene.name}.png"
-            save_mask(root / f"annotations/panoptic_{split}2017/{name}", rgb_hwc.astype(np.uint8))
-            segments = [
-                {"id": 300 + 700 * label, "category_id": label + 1, "iscrowd": 0}
-                for label in np.unique(scene.label_hw).tolist()
-                if label != VOID
-            ]
-            annotations.append({"image_id": number, "file_name": name, "segments_info": segments})
-        categories = [{"id": i + 1, "name": name} for i, name in enumerate(classes)]
+            if scene.split == split:
+                file = f"{split}2017/{scene.name}.png"
+                save_image(root / file, scene)
+                height, width = scene.label_hw.shape
+                size = {"height": height, "width": width}
+                images.append({"id": number, "file_name": Path(file).name} | size)
+                annotations += annotate(number, scene)
         content = {"images": images, "annotations": annotations, "categories": categories}
-        save_text(root / f"annotations/panoptic_{split}2017.json", json.dumps(content))
+        save_text(root / f"annotations/{kind}_{split}2017.json", json.dumps(content))
 
 
 def write_yolo(root: Path, scenes: Sequence[Scene], classes: Sequence[str]) -> None:
