@@ -151,8 +151,9 @@ def test_listed_settings_can_be_pasted_into_a_shell(capsys: pytest.CaptureFixtur
     settings = json.loads(capsys.readouterr().out)["variants"][-1]["set"]
     assert any("[" in setting for setting in settings)  # a shell would expand brackets
     assert main(words) == 0
-    line = next(x for x in capsys.readouterr().out.splitlines() if x.strip().startswith("ms_flip"))
-    pasted = shlex.split(line[line.index("--set") :])
+    shown = capsys.readouterr().out.split("ms_flip")[1].split("seeds ")[0]
+    cell = " ".join(shown.split())  # the table breaks long lines
+    pasted = shlex.split(cell[cell.index("--set") :])
     assert [x for s in settings for x in ("--set", s)] == pasted
 
 
