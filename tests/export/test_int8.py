@@ -86,7 +86,7 @@ def test_int8_is_scored_and_says_how_it_was_made(
     assert "left out" in printed.err
     assert "broken.png" in printed.err
     result = json.loads(printed.out)
-    assert result["images"] == "3 images of scenes val"
+    assert result["images"] == "4 images of scenes val"
     assert result["bytes"] == out.stat().st_size + out.with_suffix(".bin").stat().st_size
     assert result["scored_on"] == "3 images of scenes val"
     assert result["calibrated_on"] == f"2 images of {folder}"
