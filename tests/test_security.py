@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 
 from reconet.cli import main
 from reconet.data.images.read import read_mat
-from reconet.data.prepare.instances import Drawing
+from reconet.data.prepare import Drawing
 from reconet.data.sets.coco import plan_coco
 from reconet.engine import run_weights
 from reconet.errors import CheckpointError, DataError

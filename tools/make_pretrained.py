@@ -20,7 +20,8 @@ from PIL import Image as Pillow
 from torch import Tensor
 
 from reconet.cli import show_progress
-from reconet.data.images.draw import Tile, fit, sheet
+from reconet.data.images.draw import fit
+from reconet.data.images.sheets import Tile, sheet
 from reconet.engine import read_log, read_starts
 from reconet.evaluation import Evaluation, evaluate
 from reconet.export.share import default_title, model_card

@@ -199,8 +199,7 @@ def check(
     from reconet.data import open_split
     from reconet.data.check import check_dataset
     from reconet.data.dataset_file import is_dataset_file
-    from reconet.data.images.augmented_sheet import write_augmented_sheet
-    from reconet.data.images.draw import contact_sheet, is_sheet
+    from reconet.data.images.sheets import contact_sheet, is_sheet, write_augmented_sheet
     from reconet.data.transforms import Augmentation
     from reconet.recipes import RECIPES
     from reconet.system.files import check_output_file

@@ -1,23 +1,32 @@
-"""What an opened dataset is: named samples, their classes, and an index.
+"""What a dataset is: its declaration, its options, and the samples of a split that is open.
 
 Every dataset gives RGB uint8 images and uint8 labels 0..k-1. Pixels without a label are 255.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from reconet.data.images.read import read_image, read_upright
-from reconet.errors import DataError
+from reconet.errors import DataError, IncompleteError, RecipeError, unknown
+from reconet.recipes.schema import Settings, validation_message
+from reconet.recipes.values import small_options
 from reconet.system.reading import read_file
 from reconet.types import IGNORE, MAX_CLASSES, Image, Label, Palette
+
+if TYPE_CHECKING:
+    from reconet.data.prepare import PreparePlan
+
+S = TypeVar("S", bound=Settings)
+Options = Mapping[str, object]  # as in data.options, not checked yet
 
 
 class Sample(NamedTuple):
@@ -69,6 +78,57 @@ class Dataset(Protocol):
     def __len__(self) -> int: ...
     def name(self, index: int) -> str: ...
     def __getitem__(self, index: int) -> Sample: ...
+
+
+class UsualScores(Protocol):
+    """The scores from which a dataset derives its extra ones. All are fractions in [0, 1]."""
+
+    @property
+    def mean_iou(self) -> float: ...
+    @property
+    def pixel_accuracy(self) -> float: ...
+    def mean_iou_without(self, *classes: str) -> float:
+        """Average over the other classes. Pixels of `classes` are not scored.
+
+        Where another class is true, a prediction of `classes` is still an error.
+        """
+        ...
+
+
+class ExtraScore(NamedTuple):
+    """A score that only some benchmarks use, and its label in tables."""
+
+    label: str
+    compute: Callable[[UsualScores], float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubmissionFormat:
+    """The files that a test server takes."""
+
+    path: str  # of one image, with {split} and {name}
+    encode: Callable[[Label], bytes]  # the content of that file
+    archive: str = ""  # name of the zip file, with {split}, if the server wants one
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetEntry:
+    """A dataset: facts about it, how to open it, and what its benchmark asks for."""
+
+    info: DatasetInfo
+    open: Callable[..., Dataset]  # (root, split), and the options as a third if there are any
+    options: type[Settings] | None = None  # checks data.options
+    complete: Callable[[Path, Options], Options] | None = None  # adds options that the root tells
+    prepare: Callable[[Path, Path | None], "PreparePlan"] | None = None  # (root, source)
+    converts: str = ""  # what `prepare` makes of which files
+    needs_root: bool = True
+    own_lists: bool = False  # a list of images in its files is a split too, whatever its name
+    folder: str = ""  # under $RECONET_DATA; by default the name
+    terms: str = ""  # of the training data, in a model card; by default the licence
+    absent_classes: tuple[str, ...] = ()  # in no test image: not part of the mean IoU
+    extra_scores: Mapping[str, ExtraScore] = field(default_factory=dict)
+    secret_splits: tuple[str, ...] = ()  # whose labels only the test server has
+    submission: SubmissionFormat | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,3 +247,37 @@ def share_images(one: Dataset, other: Dataset) -> bool:
 
 def _size(array: NDArray[np.uint8]) -> str:
     return f"{array.shape[1]} x {array.shape[0]} (width x height)"
+
+
+def read_options(kind: type[S], options: Mapping[str, object]) -> S:
+    """Return the options as settings, or raise an error that names the wrong one."""
+    try:
+        small_options(dict(options))
+    except ValueError as error:
+        raise RecipeError(f"data.options: {error}.") from error
+    check_known(options, kind.model_fields)
+    try:
+        return kind.model_validate(dict(options))
+    except ValidationError as error:
+        missing = all(problem["type"] == "missing" for problem in error.errors(include_url=False))
+        kind_of_error = IncompleteError if missing else RecipeError
+        message = validation_message(error, "data.options")
+        raise kind_of_error(message + example(kind, error, "data.options.{}={}")) from error
+
+
+def example(kind: type[Settings], error: ValidationError, form: str) -> str:
+    """Return a sentence that shows a value of what is missing, where the settings have one."""
+    missing = [
+        str(one["loc"][0]) for one in error.errors(include_url=False) if one["type"] == "missing"
+    ]
+    shown = [(name, kind.model_fields[name].examples or [None]) for name in missing]
+    texts = [form.format(name, some[0]) for name, some in shown if some[0]]
+    return f" For example: {', '.join(texts)}" if texts else ""
+
+
+def check_known(options: Mapping[str, object], known: Iterable[str] = ()) -> None:
+    """Raise if there is an option that a dataset does not have."""
+    choices = set(known)
+    for name in map(str, options):  # Python allows other keys than texts
+        if name not in choices:
+            raise unknown("option data.options", name, choices)

@@ -15,12 +15,13 @@ from typing import Any, ClassVar
 import yaml  # type: ignore[import-untyped]
 from pydantic import ValidationError
 
-from reconet.data.options import example, read_options
+from reconet.data.dataset import example, read_options
 from reconet.data.sets.folder import FOLDER
 from reconet.data.sets.folder_masks import FolderOptions
 from reconet.errors import DataError, RecipeError, unknown
 from reconet.recipes.public import NEW_OPTIONS
 from reconet.recipes.schema import validation_message
+from reconet.recipes.values import without_repeats
 from reconet.system.reading import SETTINGS_BYTES, read_text
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -77,7 +78,7 @@ def read_values(path: Path) -> tuple[Any, dict[str, int]]:
         raise DataError(f"cannot read {path}: {reason}.") from error
     try:
         if path.suffix.lower() == ".json":
-            return json.loads(text, object_pairs_hook=_without_repeats), {}
+            return json.loads(text, object_pairs_hook=without_repeats), {}
         return _parse_yaml(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -99,15 +100,6 @@ def _parse_yaml(text: str) -> tuple[Any, dict[str, int]]:
         lines = {str(key.value): key.start_mark.line + 1 for key, _ in node.value}
     values = loader.construct_document(node)
     return json.loads(json.dumps(values)), lines  # keys become texts, as in every recipe
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in values:
-            raise ValueError(f"{key!r} is there more than once")
-        values[key] = value
-    return values
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]

@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from reconet.data.dataset import Dataset
-from reconet.data.entry import DatasetEntry
-from reconet.data.options import check_known, read_options
-from reconet.data.prepare.run import Prepared, run_plan
-from reconet.data.scenes import dataset as scenes
+from reconet.data.dataset import DatasetEntry, check_known, read_options
+from reconet.data.prepare import Prepared, run_plan
+from reconet.data import scenes
 from reconet.data.sets import (
     ade20k,
     camvid,

@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 from reconet.data import DATASETS, complete_recipe
-from reconet.data.options import check_known, read_options
+from reconet.data.dataset import check_known, read_options
 from reconet.engine.setup import check_loss, check_views
 from reconet.errors import DataError, RecipeError, pick, unknown
 from reconet.models.segmenter import check_model

@@ -12,6 +12,7 @@ import torch
 
 from reconet.data.check import CheckReport, check_dataset, check_splits
 from reconet.data.dataset import Dataset, FileDataset, evenly_spaced
+from reconet.data.dataset import read_options
 from reconet.data.formats import (
     FORMATS,
     Recognised,
@@ -22,7 +23,6 @@ from reconet.data.formats import (
     read_folder,
 )
 from reconet.data.images.read import read_frame
-from reconet.data.options import read_options
 from reconet.data.sets.folder_masks import FolderOptions
 from reconet.engine.memory import free_memory
 from reconet.errors import DataError, RecipeError

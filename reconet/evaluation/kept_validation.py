@@ -20,7 +20,8 @@ from torch import Tensor
 
 from reconet.data import open_split
 from reconet.data.dataset import Dataset, Sample, evenly_spaced, sample_evenly
-from reconet.data.images.draw import Tile, colourise, fit, write_sheet
+from reconet.data.images.draw import colourise, fit
+from reconet.data.images.sheets import Tile, write_sheet
 from reconet.evaluation.confusion import Confusion, count_model_confusion
 from reconet.evaluation.evaluate import Evaluation, check_classes, no_labels_error, score_counts
 from reconet.inference.protocol import Protocol

@@ -15,7 +15,7 @@ from reconet.data import DATASETS, open_dataset, open_split
 from reconet.data.dataset import Dataset, evenly_spaced
 from reconet.data.images.read import read_image
 from reconet.data.layout import files_in
-from reconet.data.scenes.dataset import LONGEST_SIDE
+from reconet.data.scenes import LONGEST_SIDE
 from reconet.errors import AbsentError, DataError
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import predict_labels

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from reconet.errors import RecipeError, unknown
 from reconet.recipes.schema import Recipe, list_settings, validation_message
+from reconet.recipes.values import without_repeats
 
 # The length of a training is given in epochs or in steps. Setting one clears the other.
 _CLEARS = {"train.epochs": "steps", "train.steps": "epochs"}
@@ -90,29 +91,20 @@ def _broken_json(key: str, text: str) -> RecipeError | None:
     if not text.startswith(("[", "{")) or text.startswith("{split}"):  # as in {split}/images
         return None
     try:
-        json.loads(text, object_pairs_hook=_without_repeats)
-    except RecipeError as error:
-        return RecipeError(f"{key}: {error}")
-    except ValueError as error:
-        reason = str(error).split(":")[0]
-        place = f" at column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        json.loads(text, object_pairs_hook=without_repeats)
+    except json.JSONDecodeError as error:
+        reason = error.msg.split(":")[0]
         example = {"[": '["road","roof"]', "{": '{"road":0,"roof":1}'}[text[0]]
         return RecipeError(
-            f"{key}: this is no JSON: {reason[:1].lower()}{reason[1:]}{place} of {text}. Texts "
-            f"need double quotes, and the shell single ones around it all: --set '{key}={example}'."
+            f"{key}: this is no JSON: {reason[:1].lower()}{reason[1:]} at column {error.colno} of "
+            f"{text}. Texts need double quotes, and the shell single ones around it all: "
+            f"--set '{key}={example}'."
         )
+    except ValueError as error:
+        return RecipeError(f"{key}: {error}.")
     except RecursionError:
         pass
     return None
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse a name that is there twice: JSON would take the last one, and say nothing."""
-    names = [name for name, _ in pairs]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise RecipeError(f"{twice[0]!r} is there more than once.")
-    return dict(pairs)
 
 
 def _readings(text: str) -> list[object]:

@@ -110,6 +110,16 @@ Size = Annotated[tuple[Side, Side], BeforeValidator(both_sides)]
 Options = Annotated[dict[str, JsonValue], AfterValidator(small_options)]
 
 
+def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a name that is there twice in JSON, which would take the last one and say nothing."""
+    values: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in values:
+            raise ValueError(f"{name!r} is there more than once")
+        values[name] = value
+    return values
+
+
 def _kind_of_weights(value: object) -> str:
     return "=word" if isinstance(value, str) else "=list"
 

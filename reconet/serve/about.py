@@ -4,8 +4,8 @@ from functools import lru_cache
 
 from reconet.cost import recipe_costs
 from reconet.data import Dataset, evenly_spaced, open_split
-from reconet.data.options import read_options
-from reconet.data.scenes.dataset import SCENES, ScenesOptions
+from reconet.data.dataset import read_options
+from reconet.data.scenes import SCENES, ScenesOptions
 from reconet.data.scenes.generate import scene
 from reconet.errors import RecipeError, ReconetError
 from reconet.inference import Predictor, Protocol

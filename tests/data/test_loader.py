@@ -120,23 +120,6 @@ def test_an_epoch_takes_no_image_twice_and_the_next_has_another_order() -> None:
     assert first != second
 
 
-def test_the_rest_of_an_epoch_is_left_out_but_not_always_the_same() -> None:
-    left_out = {permutation(11, seed=7, epoch=epoch)[8:].tobytes() for epoch in range(5)}
-    assert len(left_out) == 5
-    assert len(set(sum((batch.names for batch in load()[:2]), ()))) == 8
-
-
-def test_another_seed_gives_another_order_and_other_crops() -> None:
-    first, other = load(Memory(1), batch=1)[0], load(Memory(1), batch=1, seed=8)[0]
-    assert not torch.equal(first.image_bchw, other.image_bchw)
-    assert [b.names for b in load()] != [b.names for b in load(seed=8)]
-
-
-def test_one_image_is_augmented_anew_in_each_step_and_slot() -> None:
-    crops = load(Memory(1), batch=1, steps=20)
-    assert len({crop.image_bchw.numpy().tobytes() for crop in crops}) == 20
-
-
 @pytest.mark.parametrize("workers", [0, 1])
 def test_loading_neither_uses_nor_moves_the_global_generators(workers: int) -> None:
     torch.manual_seed(0)
@@ -224,14 +207,6 @@ def test_every_image_is_evaluated_exactly_once_and_in_order(workers: int, proces
     ]
     names = [Memory().name(index) for index in range(11)]
     assert shares == [names[rank::processes] for rank in range(processes)]
-
-
-@pytest.mark.parametrize("workers", [0, 1])
-def test_images_are_evaluated_as_they_are(workers: int) -> None:
-    for index, sample in enumerate(samples(Memory(3), workers=workers)):
-        assert isinstance(sample, Sample)
-        assert np.array_equal(sample.image_hwc, Memory()[index].image_hwc)
-        assert np.array_equal(sample.label_hw, Memory()[index].label_hw)
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -1,6 +1,5 @@
 """The crop that is cut first and resampled after equals the one that is resampled first."""
 
-import math
 from typing import Any
 
 import cv2
@@ -18,7 +17,6 @@ from reconet.data.transforms import (
     augment,
     choose_window,
     crop_image,
-    nearest,
     place_window,
     void_crop,
 )
@@ -168,24 +166,6 @@ def test_image_and_label_are_not_shifted_against_each_other(
     assert np.array_equal((grey_n > 127.5)[clear_n], label_hw[labelled_hw][clear_n] == 1)
 
 
-def test_a_window_lies_within_half_a_pixel_of_where_it_was_drawn() -> None:
-    ramp_hwc = np.repeat(np.repeat(np.arange(250, dtype=np.uint8)[None, :, None], 50, 0), 3, 2)
-    augmentation = Augmentation(crop=(40, 100), base_size=350, scale=(1, 1), flip=False)  # zoom 1.4
-    whole_hwc = cv2.resize(ramp_hwc, (350, 70), interpolation=cv2.INTER_LINEAR).astype(int)
-    for seed in range(20):
-        position = np.random.default_rng(seed).random(4)[2]
-        left = int(position * 251)
-        window = choose_window((50, 250), augmentation, np.random.default_rng(seed))
-        difference = cropped(ramp_hwc, window)[0] - whole_hwc[0, left : left + 100]
-        assert np.abs(difference).max() <= 0.5 / 1.4 + 1  # half a pixel of slope, and rounding
-
-
-def test_labels_take_the_nearest_source_pixel() -> None:
-    axis = place_window(300, 1.7123, 120, 0.6)
-    by_hand = [min(range(300), key=lambda s: abs(s - x)) for x in coordinates(axis)]
-    assert (axis.start + nearest(axis)).tolist() == by_hand
-
-
 def test_the_same_generator_gives_the_same_crop_and_leaves_the_image_alone() -> None:
     sample, augmentation = noise(90, 110), Augmentation(crop=(64, 64), base_size=130)
     image_hwc, label_hw = sample.image_hwc.copy(), sample.label_hw.copy()
@@ -221,18 +201,6 @@ def test_scale_is_uniform_over_its_range_and_relative_to_the_long_side() -> None
     assert max(longest) == pytest.approx(200, abs=1)
     assert np.mean(longest) == pytest.approx(125, abs=4)
     assert np.mean(shortest) == pytest.approx(125 * 0.75, abs=4)
-
-
-def test_every_part_of_a_image_is_shown() -> None:
-    augmentation = Augmentation(crop=(10, 10), base_size=40, scale=(1, 1))
-    rng = np.random.default_rng(0)
-    starts = {choose_window((20, 40), augmentation, rng).columns.start for _ in range(500)}
-    ends = {
-        axis.start + math.ceil(axis.offset + axis.length)
-        for axis in (choose_window((20, 40), augmentation, rng).columns for _ in range(500))
-    }
-    assert min(starts) == 0
-    assert max(ends) == 40
 
 
 def test_half_of_the_images_are_mirrored_and_none_if_not_asked() -> None:

@@ -8,8 +8,8 @@ from PIL import Image
 
 from reconet.cache import clear_cache, list_cache
 from reconet.data import open_dataset
+from reconet.data.dataset import read_options
 from reconet.data.formats import folder_options, keep, labels_folder, read_folder
-from reconet.data.options import read_options
 from reconet.data.sets.folder_masks import FolderOptions
 from reconet.engine import inspect_folder
 from reconet.engine.own_data import without_classes

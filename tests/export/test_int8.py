@@ -10,7 +10,7 @@ import torch
 
 from reconet.cli import main
 from reconet.data import open_dataset
-from reconet.data.images.write import write_mask
+from reconet.data.images.draw import write_mask
 from reconet.errors import AbsentError, ReconetError
 from reconet.export.formats import to_onnx, trace
 from reconet.export.int8 import KEPT_IN_FP32, kept_in_fp32, quantise

@@ -21,7 +21,7 @@ import torch
 import torch.utils.tensorboard  # imported here once, not in every child
 
 import reconet.data.dataset
-import reconet.data.scenes.dataset
+import reconet.data.scenes
 import reconet.engine.run
 import reconet.system.files
 from reconet.cli import main
@@ -107,19 +107,19 @@ def no_room(size: int) -> None:
 def worker_dies(number: int) -> None:
     own = os.getpid()
     call = nth(number, die)
-    before(reconet.data.scenes.dataset, "scene", lambda: None if os.getpid() == own else call())
+    before(reconet.data.scenes, "scene", lambda: None if os.getpid() == own else call())
 
 
 def validation_fails(number: int) -> None:
     call = nth(number, lambda: fail("an image is gone"))
-    real = reconet.data.scenes.dataset.ScenesDataset.__getitem__
+    real = reconet.data.scenes.ScenesDataset.__getitem__
 
-    def read(self: reconet.data.scenes.dataset.ScenesDataset, index: int) -> Any:
+    def read(self: reconet.data.scenes.ScenesDataset, index: int) -> Any:
         if self.split == "val":
             call()
         return real(self, index)
 
-    reconet.data.scenes.dataset.ScenesDataset.__getitem__ = read  # type: ignore[method-assign]
+    reconet.data.scenes.ScenesDataset.__getitem__ = read  # type: ignore[method-assign]
 
 
 def fail(text: str) -> None:

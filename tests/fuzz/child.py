@@ -32,7 +32,7 @@ from reconet.data.formats import folder_options, keep, read_folder
 from reconet.data.formats.draw import draw
 from reconet.data.images.read import ORIENTATION, read_image, read_mask, read_mat, read_upright
 from reconet.data.labels import LabelReader, in_order
-from reconet.data.prepare.instances import read_json
+from reconet.data.prepare import read_json
 from reconet.engine.checkpoint import run_weights
 from reconet.engine.run_directory import read_log
 from reconet.errors import ReconetError

@@ -57,11 +57,6 @@ def test_facts_give_settings(facts: Facts, base: str, some: dict[str, str]) -> N
     assert all(one.reason for one in choice.settings)
 
 
-def test_memory_that_is_enough_needs_no_micro_batch() -> None:
-    assert "train.micro_batch" not in chosen(GPU)
-    assert "train.micro_batch" not in chosen(LAPTOP)
-
-
 @pytest.mark.parametrize("images", [2, 3, 5, 17, 100, 10**6])
 @pytest.mark.parametrize("facts", [LAPTOP, GPU, replace(LAPTOP, pretrained=False)])
 @pytest.mark.parametrize("size", [(1, 1), (40, 4000), (3000, 2000)])

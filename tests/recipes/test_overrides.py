@@ -20,11 +20,6 @@ from reconet.recipes import (
 RECIPE = Recipe(data=Data(name="scenes"), train=Train(epochs=3))
 
 
-def test_override_returns_a_copy_and_leaves_the_original() -> None:
-    assert override(RECIPE, "optim.lr", "0.02").optim.lr == 0.02
-    assert RECIPE.optim.lr == 0.01
-
-
 @pytest.mark.parametrize(
     ("key", "text", "value"),
     [
@@ -41,11 +36,6 @@ def test_override_returns_a_copy_and_leaves_the_original() -> None:
 def test_a_text_is_read_as_the_setting_needs_it(key: str, text: str, value: object) -> None:
     group, name = key.split(".")
     assert getattr(getattr(override(RECIPE, key, text), group), name) == value
-
-
-def test_options_take_any_name_and_keep_their_type() -> None:
-    changed = override(override(RECIPE, "model.options.gpm", "false"), "model.options.n", "3")
-    assert changed.model.options == {"gpm": False, "n": 3}
 
 
 def test_setting_steps_clears_epochs_and_back() -> None:
@@ -123,13 +113,6 @@ def test_another_context_leaves_the_options_of_the_first_behind() -> None:
     other = with_context(chosen, "danet")
     assert (other.model.context, other.model.options) == ("danet", {})
     assert override(other, "model.context", chosen.model.context) == RECIPE
-
-
-def test_a_wrong_value_is_repeated_unless_it_is_long() -> None:
-    for digits, repeated in ((5, True), (500, False)):
-        with pytest.raises(RecipeError, match=r"optim\.lr") as raised:
-            override(RECIPE, "optim.lr", "x" * digits)
-        assert ("xxxxx" in str(raised.value)) == repeated
 
 
 def test_every_setting_is_explained() -> None:

@@ -33,7 +33,7 @@ from reconet.data.formats.reading import (
     rings_of,
 )
 from reconet.data.formats.tree import Tree, split_of_file
-from reconet.data.prepare.instances import decode
+from reconet.data.prepare import decode
 from reconet.system.progress import SILENT, Progress
 from reconet.system.readable import counted
 

@@ -22,9 +22,9 @@ from typing import Any
 from reconet.data.dataset import Dataset, Pair
 from reconet.data.formats.draw import Drawing, SegmentFile, draw
 from reconet.data.formats.reading import OwnData
-from reconet.data.images.write import write_mask
+from reconet.data.images.draw import write_mask
 from reconet.data.labels import LabelReader
-from reconet.data.prepare.run import Job, PreparePlan, check_written, run_plan, write_list
+from reconet.data.prepare import Job, PreparePlan, check_written, run_plan, write_list
 from reconet.data.sets.folder import Found, dataset_of, name_of
 from reconet.data.sets.folder_masks import FolderOptions
 from reconet.data.sets.folder_val import images_of

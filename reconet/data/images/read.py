@@ -7,13 +7,14 @@ For datasets the EXIF orientation is *not* applied. The masks of public datasets
 order of pixels, so an image that was turned would no longer fit its mask. Images without labels
 are read upright, as a person sees them.
 
-OpenCV decodes JPEGs and RGB PNGs: it is faster than Pillow and gives the same pixels. Plain masks
-are read by indexed_png.py, and others by Pillow, which knows palettes. OpenCV returns a cut-off
-JPEG half grey without an error, so it gets only files that end as a JPEG must. Pillow gets the
-others, and reports the damage.
+Pillow opens every file and tells its size. OpenCV decodes JPEGs and RGB PNGs: it is faster and
+gives the same pixels. It returns a cut-off JPEG half grey without an error, so it gets only files
+that end as a JPEG must. Pillow decodes the others, and reports the damage.
 """
 
-from collections.abc import Callable, Iterator
+import struct
+import zlib
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
@@ -29,8 +30,6 @@ from numpy.typing import NDArray
 from PIL import Image as Pillow
 from PIL import ImageOps, UnidentifiedImageError, features
 
-from reconet.data.images.indexed_png import read_indexed_png
-from reconet.data.images.jpeg_header import END, START, jpeg_size
 from reconet.errors import DataError
 from reconet.system.readable import counted
 from reconet.system.reading import check_file, open_file, read_file
@@ -44,24 +43,15 @@ FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "GIF", "PPM")  # none that runs
 OPTIONAL = {".avif": "AVIF", ".heic": "HEIF", ".heif": "HEIF"}  # where a reader is installed
 READERS = {"HEIF": "pillow-heif", "AVIF": "pillow>=11.3"}
 HEIF_BRANDS = {  # in the first bytes of a file
-    b"avif": "AVIF",
-    b"avis": "AVIF",
+    **dict.fromkeys((b"avif", b"avis"), "AVIF"),
     **dict.fromkeys((b"heic", b"heix", b"heim", b"hevc", b"mif1", b"msf1"), "HEIF"),
 }
-FAST = {("JPEG", "RGB"), ("JPEG", "L"), ("PNG", "RGB")}  # format and mode that OpenCV may decode
+FAST = {("JPEG", "RGB"), ("JPEG", "L"), ("MPO", "RGB"), ("PNG", "RGB")}  # OpenCV decodes these
+JPEG_START, JPEG_END = b"\xff\xd8", b"\xff\xd9"
+PNG_START = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 ORIENTATION = 0x0112  # the EXIF tag
 # OpenCV writes about broken files to stderr; our own error is enough. (Versions 4 and 5 differ.)
 (getattr(cv2, "setLogLevel", None) or cv2.utils.logging.setLogLevel)(0)
-
-ORIENTED: dict[int, Callable[[Image], Image]] = {
-    2: lambda image_hwc: image_hwc[:, ::-1],
-    3: lambda image_hwc: image_hwc[::-1, ::-1],
-    4: lambda image_hwc: image_hwc[::-1],
-    5: lambda image_hwc: image_hwc.transpose(1, 0, 2),
-    6: lambda image_hwc: image_hwc.transpose(1, 0, 2)[:, ::-1],
-    7: lambda image_hwc: image_hwc.transpose(1, 0, 2)[::-1, ::-1],
-    8: lambda image_hwc: image_hwc.transpose(1, 0, 2)[::-1],
-}
 
 
 class Upright(NamedTuple):
@@ -107,43 +97,53 @@ def read_image(path: Path) -> Image:
     samples the high byte is kept.
     """
     data = _read(path)
-    size = jpeg_size(data)
-    if size is not None and 0 < prod(size) <= MAX_PIXELS:
-        image_hwc = _by_opencv(data)
-        if image_hwc is not None and image_hwc.shape[:2] == size:
-            return image_hwc
-    with _unpacked(data, path) as image:
-        return _decode(path, data, image)
+    with _opened(data, path) as image:
+        return _to_rgb(image, data)
 
 
 def read_with_orientation(path: Path) -> tuple[Image, int]:
     """Read an image as `read_image` does, and the EXIF orientation that it has (1 to 8)."""
     data = _read(path)
-    with _unpacked(data, path) as image:
-        return _decode(path, data, image), _orientation(data, image)
+    with _opened(data, path) as image:
+        return _to_rgb(image, data), _orientation(image, data)
 
 
 def read_upright(path: Path) -> Upright:
     """Read an image file as RGB, upright."""
-    data = _read(path)
-    with _unpacked(data, path) as image:
-        return _upright(path, data, image)
+    return _upright(_read(path), path, MAX_PIXELS)
 
 
 def decode_upright(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Image:
     """Decode an image that came as bytes, upright."""
-    with _unpacked(data, name, max_pixels) as image:
-        return _upright(name, data, image).image_hwc
+    return _upright(data, name, max_pixels).image_hwc
 
 
 def to_upright(image: Pillow.Image) -> Image:
     """Convert a Pillow image to RGB, upright."""
     try:
-        return _to_rgb("the image", ImageOps.exif_transpose(image))
-    except DataError:
-        raise
+        return _to_rgb(ImageOps.exif_transpose(image))
     except Exception as error:  # Pillow raises nearly anything while it decodes
         raise DataError(f"cannot read the image: {_reason(error)}.") from error
+
+
+def turn_upright(pixels: NDArray[np.uint8], turn: int) -> NDArray[np.uint8]:
+    """Turn an image, or labels with one channel, by an EXIF orientation."""
+    if turn in (5, 6, 7, 8):
+        pixels = pixels.swapaxes(0, 1)
+    if turn in (3, 4, 7, 8):
+        pixels = pixels[::-1]
+    if turn in (2, 3, 6, 7):
+        pixels = pixels[:, ::-1]
+    return np.ascontiguousarray(pixels)
+
+
+def read_frame(path: Path) -> Frame:
+    """Return the size and the orientation of an image, without decoding its pixels."""
+    head = _read(path, HEAD)
+    if head.startswith(JPEG_START):  # a JPEG tells both there
+        with suppress(DataError):  # unless its head is longer
+            return _frame(head, path)
+    return _frame(_read(path), path)
 
 
 def read_mask(path: Path) -> Label:
@@ -152,20 +152,28 @@ def read_mask(path: Path) -> Label:
     A 1-bit mask has the numbers 0 and 1. A 16-bit mask may not go beyond 255.
     """
     data = _read(path)
-    plain_hw = read_indexed_png(data, MAX_PIXELS)
+    plain_hw = _plain_png(data, path)
     if plain_hw is not None:
         return plain_hw
-    with _unpacked(data, path) as image:
+    with _opened(data, path) as image:
         if image.format in ("JPEG", "MPO"):
             raise DataError(f"{path} is a JPEG, which blurs labels; save masks as PNG.")
         if image.mode in ("P", "L", "1"):
             return np.array(image).astype(np.uint8, copy=False)
-        if image.mode.startswith("I"):
-            return _narrow(path, np.asarray(image))
-        raise ColourMaskError(
-            f"{path} is an image of mode {image.mode}, not a mask of class numbers; save it as an "
-            "index or palette PNG, or read it with dataset `folder` and its option `colours`."
-        )
+        if not image.mode.startswith("I"):
+            raise ColourMaskError(
+                f"{path} is an image of mode {image.mode}, not a mask of class numbers; save it as "
+                "an index or palette PNG, or read it with dataset `folder` and its option "
+                "`colours`."
+            )
+        wide_hw = np.asarray(image)
+        outside_n = wide_hw[(wide_hw < 0) | (wide_hw > 255)]
+        if outside_n.size:
+            raise DataError(
+                f"{path} is a 16-bit mask with value {outside_n.max()}; values over 255 in "
+                f"{counted(outside_n.size, 'pixel')}; labels are 0 to 255."
+            )
+        return wide_hw.astype(np.uint8)
 
 
 def read_mat(path: Path, key: str) -> NDArray[Any]:
@@ -188,71 +196,6 @@ def read_mat(path: Path, key: str) -> NDArray[Any]:
     return np.asarray(variables[key])
 
 
-def read_frame(path: Path) -> Frame:
-    """Return the size and the orientation of an image, without decoding its pixels."""
-    head = _read(path, HEAD)
-    if head.startswith(START):  # a JPEG tells both there
-        with suppress(DataError):  # unless its head is longer
-            return _frame(path, head)
-    return _frame(path, _read(path))
-
-
-def _frame(path: Path, data: bytes) -> Frame:
-    with _unpacked(data, path) as image:
-        # Pillow turns a TIFF itself, whoever reads it.
-        turn = 1 if image.format == "TIFF" else _orientation(data, image)
-        return Frame((image.height, image.width), turn)
-
-
-def turn_upright(image_hwc: Image, turn: int) -> Image:
-    """Turn an image, or labels with one channel, by an EXIF orientation."""
-    oriented = ORIENTED.get(turn)
-    return np.ascontiguousarray(oriented(image_hwc)) if oriented else image_hwc
-
-
-def _upright(name: Path | str, data: bytes, image: Pillow.Image) -> Upright:
-    frames = _frames(image)
-    image_hwc = _decode(name, data, image)
-    # Read the tag last: Pillow turns a TIFF itself, and removes the tag.
-    return Upright(turn_upright(image_hwc, _orientation(data, image)), frames)
-
-
-def _decode(path: Path | str, data: bytes, image: Pillow.Image) -> Image:
-    if (image.format, image.mode) in FAST and _ends_well(image.format, data):
-        image_hwc = _by_opencv(data)
-        if image_hwc is not None:
-            return image_hwc
-    return _to_rgb(path, image)
-
-
-def _by_opencv(data: bytes) -> Image | None:
-    flags = cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION
-    image_hwc = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
-    return None if image_hwc is None else np.asarray(image_hwc, np.uint8)
-
-
-def _frames(image: Pillow.Image) -> int:
-    """Count the frames. A photograph with a preview or a second view in it (MPO) is one."""
-    if image.format == "MPO":
-        return 1
-    try:
-        frames = int(getattr(image, "n_frames", 1))
-        image.seek(0)
-    except Exception:  # a later frame is broken: the first may still be whole
-        return 1
-    return frames
-
-
-def _orientation(data: bytes, image: Pillow.Image) -> int:
-    if image.format == "PNG" and b"eXIf" not in data:
-        return 1  # Pillow would decode all of it to find out
-    try:
-        turn = int(image.getexif().get(ORIENTATION, 1))
-        return turn if turn in ORIENTED else 1
-    except Exception:  # broken EXIF does not spoil the pixels
-        return 1
-
-
 def _read(path: Path, most: int | None = None) -> bytes:
     """Read a file, or its first bytes."""
     try:
@@ -265,9 +208,8 @@ def _read(path: Path, most: int | None = None) -> bytes:
 
 
 @contextmanager
-def _unpacked(
-    data: bytes, name: Path | str, max_pixels: int = MAX_PIXELS
-) -> Iterator[Pillow.Image]:
+def _opened(data: bytes, name: Path | str, max_pixels: int = MAX_PIXELS) -> Iterator[Pillow.Image]:
+    """Open an image, and name its file in whatever goes wrong while it is open."""
     try:
         if not data:
             raise DataError(f"{name} is empty.")
@@ -281,16 +223,98 @@ def _unpacked(
         reason = f"it unpacks to more than {max_pixels:,} pixels (a decompression bomb?)"
         raise TooManyPixelsError(f"cannot read {name}: {reason}.") from error
     except Exception as error:  # Pillow raises nearly anything about bytes that it does not expect
-        reason = _needed_reader(data) or _reason(error)
+        kind = HEIF_BRANDS.get(data[8:12]) if data[4:8] == b"ftyp" else None
+        reason = _reason(error)
+        if kind and kind not in optional_formats().values():
+            reason = f"it is {kind}, and no reader of it is installed (pip install {READERS[kind]})"
         raise DataError(f"cannot read {name}: {reason}.") from error
 
 
-def _needed_reader(data: bytes) -> str:
-    """Say which package would read these bytes, if that is known and it is not installed."""
-    kind = HEIF_BRANDS.get(data[8:12]) if data[4:8] == b"ftyp" else None
-    if kind is None or kind in optional_formats().values():
-        return ""
-    return f"it is {kind}, and no reader of it is installed (pip install {READERS[kind]})"
+def _to_rgb(image: Pillow.Image, data: bytes = b"") -> Image:
+    """Decode an open image to RGB: by OpenCV from its bytes, where that is safe, or by Pillow."""
+    whole = image.format == "PNG" or data.endswith(JPEG_END)  # OpenCV notices a broken PNG itself
+    if data and whole and (image.format, image.mode) in FAST:
+        flags = cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION
+        image_hwc = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
+        if image_hwc is not None:
+            return np.asarray(image_hwc, np.uint8)
+    if image.mode == "F":
+        raise ValueError("it holds floating-point samples; save it with 8 or 16 bits")
+    if image.mode.startswith("I"):  # 16 bits, or 32 that hold 16
+        wide_hw = np.asarray(image)
+        if wide_hw.min() < 0 or wide_hw.max() > 0xFFFF:
+            raise ValueError("it has samples of more than 16 bits; save it with 8 or 16")
+        return np.repeat((wide_hw >> 8).astype(np.uint8)[..., None], 3, axis=2)
+    if image.mode in ("P", "PA"):  # by way of RGBA: Pillow warns about transparency otherwise
+        image = image.convert("RGBA")
+    return np.array(image.convert("RGB"))
+
+
+def _upright(data: bytes, name: Path | str, max_pixels: int) -> Upright:
+    with _opened(data, name, max_pixels) as image:
+        frames = _count_frames(image)
+        image_hwc = _to_rgb(image, data)
+        # Read the tag last: Pillow turns a TIFF itself, and removes the tag.
+        return Upright(turn_upright(image_hwc, _orientation(image, data)), frames)
+
+
+def _frame(data: bytes, path: Path) -> Frame:
+    with _opened(data, path) as image:
+        # Pillow turns a TIFF itself, whoever reads it.
+        turn = 1 if image.format == "TIFF" else _orientation(image, data)
+        return Frame((image.height, image.width), turn)
+
+
+def _orientation(image: Pillow.Image, data: bytes) -> int:
+    if image.format == "PNG" and b"eXIf" not in data:
+        return 1  # Pillow would decode all of it to find out
+    try:
+        turn = int(image.getexif().get(ORIENTATION, 1))
+        return turn if 1 <= turn <= 8 else 1
+    except Exception:  # broken EXIF does not spoil the pixels
+        return 1
+
+
+def _count_frames(image: Pillow.Image) -> int:
+    """Count the frames. A photograph with a preview or a second view in it (MPO) is one."""
+    if image.format == "MPO":
+        return 1
+    try:
+        frames = int(getattr(image, "n_frames", 1))
+        image.seek(0)
+    except Exception:  # a later frame is broken: the first may still be whole
+        return 1
+    return frames
+
+
+def _plain_png(data: bytes, path: Path) -> Label | None:
+    """Read a PNG of one channel with 8 bits, whose rows are neither filtered nor interlaced.
+
+    VOC's masks are like this, and Pillow takes five times as long. It also overlooks pixels that
+    do not match their checksum. Return None for any other file.
+    """
+    if data[:16] != PNG_START or len(data) < 33:
+        return None
+    width, height, *kind = struct.unpack(">IIBBBBB", data[16:29])
+    plain = kind in ([8, 0, 0, 0, 0], [8, 3, 0, 0, 0]) and 0 < width * height <= MAX_PIXELS
+    if not plain or zlib.crc32(data[12:29]) != int.from_bytes(data[29:33]):
+        return None
+    parts, place = [], 33
+    while place + 8 <= len(data) and (name := data[place + 4 : place + 8]) != b"IEND":
+        end = place + 12 + int.from_bytes(data[place : place + 4])
+        if name == b"IDAT":
+            parts.append(data[place + 8 : end - 4])
+        place = end
+    size = height * (width + 1)
+    unpacker = zlib.decompressobj()
+    try:
+        rows = unpacker.decompress(b"".join(parts), size + 1)  # whatever it would unpack to
+    except zlib.error as error:
+        raise DataError(f"cannot read {path}: its pixels are damaged.") from error
+    if len(rows) != size or not unpacker.eof:  # cut off: Pillow says so
+        return None
+    row_hw = np.frombuffer(rows, np.uint8).reshape(height, width + 1)
+    return None if row_hw[:, 0].any() else row_hw[:, 1:].copy()  # the kind of filter comes first
 
 
 def _formats() -> tuple[str, ...]:
@@ -305,31 +329,3 @@ def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return " ".join(str(error).split()).rstrip(".") or type(error).__name__
-
-
-def _ends_well(image_format: str | None, data: bytes) -> bool:
-    """Return whether a JPEG is complete. OpenCV itself notices a PNG that is not."""
-    return image_format != "JPEG" or data.endswith(END)
-
-
-def _to_rgb(path: Path | str, image: Pillow.Image) -> Image:
-    if image.mode == "F":
-        raise DataError(f"{path} holds floating-point samples; save it with 8 or 16 bits.")
-    if image.mode.startswith("I"):  # 16 bits, or 32 that hold 16
-        wide_hw = np.asarray(image)
-        if wide_hw.min() < 0 or wide_hw.max() > 0xFFFF:
-            raise DataError(f"{path} has samples of more than 16 bits; save it with 8 or 16.")
-        return np.repeat((wide_hw >> 8).astype(np.uint8)[..., None], 3, axis=2)
-    if image.mode in ("P", "PA"):  # by way of RGBA: Pillow warns about transparency otherwise
-        image = image.convert("RGBA")
-    return np.array(image.convert("RGB"))
-
-
-def _narrow(path: Path, wide_hw: NDArray[Any]) -> Label:
-    outside_hw = (wide_hw < 0) | (wide_hw > 255)
-    if outside_hw.any():
-        raise DataError(
-            f"{path} is a 16-bit mask with value {wide_hw[outside_hw].max()}; values over 255 in "
-            f"{counted(int(outside_hw.sum()), 'pixel')}; labels are 0 to 255."
-        )
-    return wide_hw.astype(np.uint8)

@@ -6,8 +6,8 @@ import numpy as np
 
 from reconet.data.classes import class_names, colour_map
 from reconet.data.dataset import DatasetInfo, FileDataset, Pair
-from reconet.data.entry import DatasetEntry, ExtraScore, SubmissionFormat
-from reconet.data.images.write import grey_png
+from reconet.data.dataset import DatasetEntry, ExtraScore, SubmissionFormat
+from reconet.data.images.draw import mask_png
 from reconet.data.labels import LabelReader, in_order
 from reconet.data.layout import files_in, find_root, need_folder
 from reconet.errors import AbsentError
@@ -87,7 +87,7 @@ ADE20K = DatasetEntry(
     secret_splits=("test",),
     submission=SubmissionFormat(  # a zip file of masks with one channel, 1..150
         path=".ade20k_{split}.parts/{name}.png",
-        encode=lambda label_hw: grey_png(label_hw + np.uint8(1)),
+        encode=lambda label_hw: mask_png(label_hw + np.uint8(1)),
         archive="ade20k_{split}.zip",
     ),
 )

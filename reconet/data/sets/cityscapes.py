@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from reconet.data.dataset import DatasetInfo, FileDataset, Pair
-from reconet.data.entry import DatasetEntry, SubmissionFormat
-from reconet.data.images.write import grey_png
+from reconet.data.dataset import DatasetEntry, SubmissionFormat
+from reconet.data.images.draw import mask_png
 from reconet.data.labels import LabelReader, label_table
 from reconet.data.layout import contents, find_root, need_folder
 from reconet.errors import DataError
@@ -86,6 +86,6 @@ CITYSCAPES = DatasetEntry(
     secret_splits=("test",),
     submission=SubmissionFormat(  # masks with one channel, labelIds
         path="cityscapes_{split}/{name}_pred_labelIds.png",
-        encode=lambda label_hw: grey_png(np.array(LABEL_IDS, np.uint8)[label_hw]),
+        encode=lambda label_hw: mask_png(np.array(LABEL_IDS, np.uint8)[label_hw]),
     ),
 )

@@ -14,11 +14,18 @@ import numpy as np
 
 from reconet.data.classes import colour_map
 from reconet.data.dataset import DatasetInfo, FileDataset, Pair
-from reconet.data.entry import DatasetEntry
-from reconet.data.images.write import write_mask
+from reconet.data.dataset import DatasetEntry
+from reconet.data.images.draw import write_mask
 from reconet.data.layout import contents, find_root, need_folder, read_ids
-from reconet.data.prepare.instances import Drawing, draw_instances, need_pycocotools, read_json
-from reconet.data.prepare.run import Job, PreparePlan, write_list
+from reconet.data.prepare import (
+    Drawing,
+    Job,
+    PreparePlan,
+    draw_instances,
+    need_pycocotools,
+    read_json,
+    write_list,
+)
 from reconet.data.sets import voc12
 from reconet.errors import DataError
 

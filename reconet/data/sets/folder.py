@@ -31,7 +31,7 @@ from typing import NamedTuple
 from unicodedata import normalize
 
 from reconet.data.dataset import DatasetInfo, FileDataset, Pair
-from reconet.data.entry import DatasetEntry
+from reconet.data.dataset import DatasetEntry
 from reconet.data.layout import (
     IMAGES,
     MASKS,

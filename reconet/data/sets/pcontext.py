@@ -15,13 +15,20 @@ from typing import Any
 
 from reconet.data.classes import class_names, colour_map
 from reconet.data.dataset import DatasetInfo, FileDataset, Pair
-from reconet.data.entry import DatasetEntry, ExtraScore
+from reconet.data.dataset import DatasetEntry, ExtraScore
+from reconet.data.images.draw import write_mask
 from reconet.data.images.read import read_mat
-from reconet.data.images.write import write_mask
 from reconet.data.labels import LabelReader, in_order, label_table
 from reconet.data.layout import find_root, need_folder, read_ids
-from reconet.data.prepare.instances import Drawing, draw_instances, read_json
-from reconet.data.prepare.run import Job, PreparePlan, check_written, write_list
+from reconet.data.prepare import (
+    Drawing,
+    Job,
+    PreparePlan,
+    check_written,
+    draw_instances,
+    read_json,
+    write_list,
+)
 from reconet.errors import DataError
 from reconet.types import IGNORE
 

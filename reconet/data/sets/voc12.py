@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from reconet.data.classes import class_names, colour_map
 from reconet.data.dataset import DatasetInfo, FileDataset, Pair
-from reconet.data.entry import DatasetEntry, SubmissionFormat
+from reconet.data.dataset import DatasetEntry, SubmissionFormat
+from reconet.data.images.draw import mask_png, write_mask
 from reconet.data.images.read import read_mat
-from reconet.data.images.write import mask_png, write_mask
 from reconet.data.labels import LabelReader, in_order
 from reconet.data.layout import contents, find_root, need_folder, read_ids
-from reconet.data.prepare.run import Job, PreparePlan, check_written, write_list
+from reconet.data.prepare import Job, PreparePlan, check_written, write_list
 from reconet.errors import DataError, unknown
 from reconet.system.files import write_atomic
 from reconet.system.readable import counted

@@ -1,12 +1,15 @@
 """The contract of every dataset in the table, on a tiny tree in its official format."""
 
+import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from reconet.data import DATASETS, open_dataset
+from reconet.data import DATASETS, DatasetInfo, dataset_root, evenly_spaced, open_dataset
 from reconet.data.labels import IllegalLabelError
 from reconet.errors import DataError, ReconetError
 from reconet.types import IGNORE
@@ -42,6 +45,8 @@ def test_what_is_known_of_a_dataset_is_complete(name: str) -> None:
     assert info.layout
     assert info.licence
     assert info.source
+    assert bool(DATASETS[name].converts) == (DATASETS[name].prepare is not None)
+    assert {*DATASETS[name].absent_classes} <= {*info.classes}
 
 
 @pytest.mark.parametrize(("name", "split"), CASES)
@@ -79,13 +84,6 @@ def test_a_dataset_can_be_sent_to_a_worker(trees: Path, name: str) -> None:
     dataset = opened(trees, name, "train")
     copy = pickle.loads(pickle.dumps(dataset))
     np.testing.assert_array_equal(copy[1].label_hw, dataset[1].label_hw)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_an_index_outside_is_an_index_error(trees: Path, name: str) -> None:
-    dataset = opened(trees, name, "train")
-    with pytest.raises(IndexError):
-        dataset[len(dataset)]
 
 
 @pytest.mark.parametrize("name", ON_DISK)
@@ -132,14 +130,6 @@ def test_empty_label_folders_are_named(tmp_path: Path, name: str) -> None:
         open_dataset(name, "train", tmp_path, OPTIONS.get(name))
 
 
-def test_cityscapes_without_its_labels_says_which_folder_is_expected(tmp_path: Path) -> None:
-    make_tree("cityscapes", tmp_path)
-    (tmp_path / "gtFine").rename(tmp_path / "gtCoarse")
-    with pytest.raises(DataError, match=r"expected the folder .*gtFine.train; .* gtCoarse"):
-        open_dataset("cityscapes", "train", tmp_path)
-    assert len(open_dataset("cityscapes", "test", tmp_path)) == 1
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_unknown_names_are_answered_with_those_that_exist(name: str, tmp_path: Path) -> None:
     with pytest.raises(
@@ -153,3 +143,41 @@ def test_unknown_names_are_answered_with_those_that_exist(name: str, tmp_path: P
 def test_an_unknown_dataset_is_answered_with_the_nearest() -> None:
     with pytest.raises(ReconetError, match=r"unknown dataset 'voc'. Did you mean 'voc12'\?"):
         open_dataset("voc", "train")
+
+
+def test_the_root_comes_from_the_environment_or_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RECONET_DATA", raising=False)
+    with pytest.raises(ReconetError, match=r"where is camvid.*data.root.*--root.*RECONET_DATA"):
+        open_dataset("camvid", "val")
+    make_tree("camvid", tmp_path / "camvid")
+    monkeypatch.setenv("RECONET_DATA", str(tmp_path))
+    assert len(open_dataset("camvid", "val")) == 2
+    assert dataset_root("pcontext59") == dataset_root("pcontext")
+
+
+def test_importing_the_datasets_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, reconet.data; heavy = {'torch', 'scipy', 'pycocotools'} & sys.modules.keys(); "
+        "sys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    here = str(Path(__file__).parents[3])
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"PYTHONPATH": here})
+
+
+def test_a_dataset_with_more_classes_than_labels_can_hold_is_refused() -> None:
+    def info(count: int) -> DatasetInfo:
+        names = tuple(f"class {k}" for k in range(count))
+        return DatasetInfo(name="many", title="", classes=names, palette=(), splits={})
+
+    assert len(info(254).classes) == 254
+    with pytest.raises(DataError, match=r"many has 255 classes, and .* at most 254\. Join rare"):
+        info(255)
+
+
+def test_evenly_spaced_indices_run_from_the_first_to_the_last() -> None:
+    assert evenly_spaced(100, 3) == [0, 49, 99]
+    assert evenly_spaced(2, 64) == [0, 1]
+    assert evenly_spaced(7, 1) == [0]
+    assert evenly_spaced(0, 4) == []

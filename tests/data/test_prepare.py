@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
 
 from reconet.data import DATASETS, open_dataset, prepare_dataset
 from reconet.data.images.read import read_mask
-from reconet.data.prepare.instances import decode, run_lengths
+from reconet.data.prepare import decode, run_lengths
 from reconet.errors import DataError, MissingExtraError, ReconetError
 from tests.data.trees import (
     HEIGHT,
@@ -59,14 +58,6 @@ def test_the_labels_of_voc_win_over_those_of_sbd(tmp_path: Path) -> None:
     assert (tmp_path / VOC / "SegmentationClassAug" / name).read_bytes() == official
 
 
-def test_converted_labels_are_palette_pngs_with_the_voc_colours(tmp_path: Path) -> None:
-    write_voc12(tmp_path)
-    prepare_dataset("voc12", tmp_path, workers=0)
-    with Image.open(tmp_path / VOC / "SegmentationClassAug/2008_000001.png") as image:
-        assert image.mode == "P"
-        assert image.convert("RGB").getpixel((WIDTH // 7, 0)) == (0, 64, 128)  # class 20
-
-
 def test_sbd_may_lie_elsewhere(tmp_path: Path) -> None:
     write_voc12(tmp_path)
     (tmp_path / "benchmark_RELEASE").rename(tmp_path / "elsewhere")
@@ -108,12 +99,6 @@ def test_both_sources_of_pascal_context_give_the_same_labels(
                 np.testing.assert_array_equal(sample.label_hw, expected(name, sample.name))
 
 
-def test_pascal_context_from_json_asks_for_its_preparation(tmp_path: Path) -> None:
-    write_pcontext_json(tmp_path)
-    with pytest.raises(DataError, match="reconet data prepare pcontext"):
-        open_dataset("pcontext", "train", tmp_path)
-
-
 def test_the_labels_of_pascal_context_may_lie_elsewhere(tmp_path: Path) -> None:
     write_pcontext(tmp_path)
     (tmp_path / CONTEXT / "trainval").rename(tmp_path / "mats")
@@ -130,12 +115,6 @@ def test_coco_keeps_images_with_more_than_1000_labelled_pixels(tmp_path: Path) -
     assert not (tmp_path / "voc_labels/train2017/000000000005.png").exists()
     images, _ = json.loads((tmp_path / "annotations/instances_train2017.json").read_text()).values()
     assert len(images) == 5
-
-
-def test_coco_with_one_split_prepares_that_one(tmp_path: Path) -> None:
-    write_coco(tmp_path)
-    (tmp_path / "annotations/instances_train2017.json").unlink()
-    assert prepare_dataset("coco", tmp_path, workers=0).counts == {"val": 2}
 
 
 @pytest.mark.parametrize("name", sorted(WRITERS))
