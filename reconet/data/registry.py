@@ -8,10 +8,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from reconet.data.dataset import Dataset
-from reconet.data.dataset import DatasetEntry, check_known, read_options
-from reconet.data.prepare import Prepared, run_plan
 from reconet.data import scenes
+from reconet.data.dataset import Dataset, DatasetEntry, check_known, read_options
+from reconet.data.prepare import Prepared, run_plan
 from reconet.data.sets import (
     ade20k,
     camvid,

@@ -11,8 +11,7 @@ from typing import Any
 import torch
 
 from reconet.data.check import CheckReport, check_dataset, check_splits
-from reconet.data.dataset import Dataset, FileDataset, evenly_spaced
-from reconet.data.dataset import read_options
+from reconet.data.dataset import Dataset, FileDataset, evenly_spaced, read_options
 from reconet.data.formats import (
     FORMATS,
     Recognised,

@@ -13,9 +13,8 @@ from zipfile import ZIP_STORED, ZipFile, ZipInfo
 from torch import Tensor
 
 from reconet.data import DATASETS, open_split
-from reconet.data.dataset import Dataset, has_labels, left_out_note
+from reconet.data.dataset import Dataset, SubmissionFormat, has_labels, left_out_note
 from reconet.data.dataset_file import dataset_settings, is_dataset_file
-from reconet.data.dataset import SubmissionFormat
 from reconet.errors import DataError, RecipeError
 from reconet.evaluation.confusion import Confusion, count_confusion
 from reconet.evaluation.metrics import benchmark_scores, named_scores, without_nan

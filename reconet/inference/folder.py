@@ -26,8 +26,8 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import numpy as np
 from numpy.lib import format as npy
 
-from reconet.data.images.read import read_upright
 from reconet.data.images.draw import write_mask
+from reconet.data.images.read import read_upright
 from reconet.errors import DataError, OutputError, RecipeError, ReconetError, is_out_of_memory, pick
 from reconet.inference.network import (
     FoundNetwork,

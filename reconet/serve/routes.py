@@ -6,8 +6,8 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import FastAPI, HTTPException, Path, Query, Request, Response
 
-from reconet.data.images.draw import overlay as draw_overlay
 from reconet.data.images.draw import mask_png
+from reconet.data.images.draw import overlay as draw_overlay
 from reconet.inference import Predictor
 from reconet.serve import schemas
 from reconet.serve.explore import Explorer, count_ranks, heat_png

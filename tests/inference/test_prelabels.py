@@ -8,9 +8,9 @@ import pytest
 from PIL import Image
 
 from reconet import Predictor
+from reconet.data.dataset import read_options
 from reconet.data.formats import WRITTEN, folder_options, open_drawn, read_folder
 from reconet.data.images.read import ORIENTATION, read_mask, read_upright
-from reconet.data.dataset import read_options
 from reconet.data.sets.folder_masks import FolderOptions
 from tests.inference.helpers import ask_predict, save_image
 

@@ -10,8 +10,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from reconet.data.dataset import DatasetInfo, Sample
-from reconet.data.dataset import DatasetEntry
+from reconet.data.dataset import DatasetEntry, DatasetInfo, Sample
 from reconet.data.scenes.generate import CLASSES, PALETTE, scene
 from reconet.recipes.schema import Settings
 from reconet.recipes.values import Seed, both_sides

@@ -5,8 +5,14 @@ from pathlib import Path
 import numpy as np
 
 from reconet.data.classes import class_names, colour_map
-from reconet.data.dataset import DatasetInfo, FileDataset, Pair
-from reconet.data.dataset import DatasetEntry, ExtraScore, SubmissionFormat
+from reconet.data.dataset import (
+    DatasetEntry,
+    DatasetInfo,
+    ExtraScore,
+    FileDataset,
+    Pair,
+    SubmissionFormat,
+)
 from reconet.data.images.draw import mask_png
 from reconet.data.labels import LabelReader, in_order
 from reconet.data.layout import files_in, find_root, need_folder

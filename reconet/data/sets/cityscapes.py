@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from reconet.data.dataset import DatasetInfo, FileDataset, Pair
-from reconet.data.dataset import DatasetEntry, SubmissionFormat
+from reconet.data.dataset import DatasetEntry, DatasetInfo, FileDataset, Pair, SubmissionFormat
 from reconet.data.images.draw import mask_png
 from reconet.data.labels import LabelReader, label_table
 from reconet.data.layout import contents, find_root, need_folder

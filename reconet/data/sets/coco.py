@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from reconet.data.classes import colour_map
-from reconet.data.dataset import DatasetInfo, FileDataset, Pair
-from reconet.data.dataset import DatasetEntry
+from reconet.data.dataset import DatasetEntry, DatasetInfo, FileDataset, Pair
 from reconet.data.images.draw import write_mask
 from reconet.data.layout import contents, find_root, need_folder, read_ids
 from reconet.data.prepare import (

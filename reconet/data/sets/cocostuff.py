@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from reconet.data.classes import class_names, colour_map
-from reconet.data.dataset import DatasetInfo, FileDataset, Pair
-from reconet.data.dataset import DatasetEntry
+from reconet.data.dataset import DatasetEntry, DatasetInfo, FileDataset, Pair
 from reconet.data.images.read import read_mat
 from reconet.data.labels import LabelReader, label_table
 from reconet.data.layout import contents, files_in, find_root, need_folder, read_ids

@@ -30,8 +30,7 @@ from pathlib import Path
 from typing import NamedTuple
 from unicodedata import normalize
 
-from reconet.data.dataset import DatasetInfo, FileDataset, Pair
-from reconet.data.dataset import DatasetEntry
+from reconet.data.dataset import DatasetEntry, DatasetInfo, FileDataset, Pair
 from reconet.data.layout import (
     IMAGES,
     MASKS,

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from reconet.data.classes import class_names, colour_map
-from reconet.data.dataset import DatasetInfo, FileDataset, Pair
-from reconet.data.dataset import DatasetEntry, ExtraScore
+from reconet.data.dataset import DatasetEntry, DatasetInfo, ExtraScore, FileDataset, Pair
 from reconet.data.images.draw import write_mask
 from reconet.data.images.read import read_mat
 from reconet.data.labels import LabelReader, in_order, label_table

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconet.data.classes import class_names, colour_map
-from reconet.data.dataset import DatasetInfo, FileDataset, Pair
-from reconet.data.dataset import DatasetEntry, SubmissionFormat
+from reconet.data.dataset import DatasetEntry, DatasetInfo, FileDataset, Pair, SubmissionFormat
 from reconet.data.images.draw import mask_png, write_mask
 from reconet.data.images.read import read_mat
 from reconet.data.labels import LabelReader, in_order
