@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconet.data.images.draw import write_mask
 from reconet.data.dataset import read_options
+from reconet.data.images.draw import write_mask
 from reconet.data.sets.folder_masks import FolderOptions, mask_reader
 from reconet.errors import ReconetError
 from reconet.recipes import (
