@@ -23,8 +23,14 @@ if TYPE_CHECKING:
     from reconet.models.context import CONTEXTS as CONTEXTS
     from reconet.models.context import ContextInfo as ContextInfo
     from reconet.models.context import ContextModule as ContextModule
+    from reconet.models.context.reconet import TensorReconstruction as TensorReconstruction
+    from reconet.models.context.reconet_plus import FragmentReconstruction as FragmentReconstruction
     from reconet.models.features import Features as Features
+    from reconet.models.features import FeatureSpec as FeatureSpec
     from reconet.models.features import Logits as Logits
+    from reconet.models.heads import Head as Head
+    from reconet.models.heads import create_head as create_head
+    from reconet.models.heads import list_contexts as list_contexts
     from reconet.models.segmenter import MODULES as MODULES
     from reconet.models.segmenter import Segmenter as Segmenter
     from reconet.models.segmenter import create_model as create_model
@@ -42,7 +48,10 @@ _NAMES = {
     "reconet.inference.protocol": ("Protocol",),
     "reconet.models.backbone": ("BACKBONES", "Backbone"),
     "reconet.models.context": ("CONTEXTS", "ContextInfo", "ContextModule"),
-    "reconet.models.features": ("Features", "Logits"),
+    "reconet.models.context.reconet": ("TensorReconstruction",),
+    "reconet.models.context.reconet_plus": ("FragmentReconstruction",),
+    "reconet.models.features": ("FeatureSpec", "Features", "Logits"),
+    "reconet.models.heads": ("Head", "create_head", "list_contexts"),
     "reconet.models.segmenter": ("MODULES", "Segmenter", "create_model"),
     "reconet.recipes": ("find_recipe",),
     "reconet.recipes.schema": ("Recipe",),

@@ -24,8 +24,8 @@ from reconet.models.backbone.base import MEAN, STD
 from reconet.models.context import CONTEXTS
 from reconet.models.context.base import ContextInfo, ContextModule
 from reconet.models.features import Context, Features, Logits, Stages
-from reconet.models.head import READS, AuxiliaryHead, LightDecoder, classifier
-from reconet.models.layers import resize
+from reconet.models.head import AuxiliaryHead, LightDecoder, classifier
+from reconet.models.heads import MapsToLogits
 from reconet.recipes.schema import Data, Model, Recipe, validation_message
 from reconet.recipes.values import no_truth_for_number
 from reconet.types import MAX_CLASSES
@@ -38,7 +38,7 @@ T = TypeVar("T", Data, Model)
 MODULES: dict[str, Callable[..., nn.Module]] = {}
 
 
-class Segmenter(nn.Module):
+class Segmenter(MapsToLogits):
     """A network from image_bchw, RGB, uint8 0..255 or float 0..1, to Logits."""
 
     mean_c11: Tensor
@@ -89,28 +89,11 @@ class Segmenter(nn.Module):
             size = size or (inputs.shape[2], inputs.shape[3])
             features = self.trunk(inputs)
         assert size is not None
-        context = self.context(features)
-        main_bkhw = resize(self.classify_map(context.map_bdhw, features), size)
-        if not self.training:
-            return Logits(main_bkhw, None, {})
-        aux_bkhw = None if self.aux is None else resize(self.aux(features.c3), size)
-        return Logits(main_bkhw, aux_bkhw, context.extra)
+        return self.logits(features, size)
 
     def coarse(self, image_bchw: Tensor) -> Tensor:
         """Return the main logits at the resolution of the network, not yet resized."""
         return self.coarse_from(self.trunk(image_bchw))
-
-    def coarse_from(self, features: Features) -> Tensor:
-        """Return the main logits of features that `trunk` computed."""
-        return self.classify_map(self.context(features).map_bdhw, features)
-
-    def classify_map(self, map_bdij: Tensor, features: Features) -> Tensor:
-        """Return the main logits of a context's map, corrected by the decoder if there is one."""
-        coarse_bkij: Tensor = self.classify(map_bdij)
-        if self.decoder is None:
-            return coarse_bkij
-        logits_bkhw: Tensor = self.decoder(coarse_bkij, map_bdij, features)
-        return logits_bkhw
 
     def trunk(self, image_bchw: Tensor, *, stages: int = 4) -> Features:
         """Compute the features that the context reads: backbone, then projection if there is one.
@@ -137,12 +120,6 @@ class Segmenter(nn.Module):
         if self.frozen:
             self.backbone.eval()
         return self
-
-    @property
-    def stages_read(self) -> tuple[str, ...]:
-        """Return the maps of the backbone that context and decoder read."""
-        own = READS if self.decoder is not None else ()
-        return tuple(sorted({*self.context.stages_read, *own}))
 
     @property
     def output_stride(self) -> int:

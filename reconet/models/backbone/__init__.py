@@ -5,6 +5,7 @@ resnet.py     ResNet with dilation
 mobilenet.py  MobileNetV2 with dilation
 hf.py         backbones of the package transformers, by hub id or folder: "hf:facebook/dinov2-small"
 families.py   what is special about each family of them, and some public ones
+timm.py       backbones of the package timm, by name: "timm:convnext_tiny"
 
 To add one, write a file here and add one line to BACKBONES. tests/models/backbone checks it.
 """
@@ -26,6 +27,7 @@ from reconet.models.backbone.hf import (
 )
 from reconet.models.backbone.mobilenet import MOBILENET, MobileNetV2
 from reconet.models.backbone.resnet import RESNETS, Bottleneck, ResNet, Stem, StrideOn
+from reconet.models.backbone.timm import TimmBackbone, check_timm_name
 from reconet.models.weights import LoadReport, compare_weights, download, read_tensors
 from reconet.recipes.schema import Model
 from reconet.recipes.values import HUB_PREFIX
@@ -50,13 +52,14 @@ __all__ = [
     "make_backbone",
 ]
 
-HUB = "hf"  # "hf:owner/name" is the backbone `hf` with a hub id
+HUB, TIMM = "hf", "timm"  # "hf:owner/name" is the backbone `hf` with a hub id
 
 # Each makes a backbone from the settings `model` of a recipe, which it may ignore.
 BACKBONES: dict[str, Callable[[Model], Backbone]] = {
     **dict.fromkeys(RESNETS, resnet.make_resnet),
     MOBILENET: mobilenet.make_mobilenet,
     HUB: HubBackbone,
+    TIMM: TimmBackbone,
 }
 
 
@@ -75,6 +78,8 @@ def check_backbone_name(settings: Model) -> None:
     pick(BACKBONES, _table_name(settings), "backbone")
     if _table_name(settings) == HUB:
         check_hub_name(settings)
+    if _table_name(settings) == TIMM:
+        check_timm_name(settings)
 
 
 def complete_model(settings: Model) -> Model:
@@ -151,4 +156,4 @@ def _explain(report: LoadReport, net: Backbone, state: Mapping[str, Tensor]) -> 
 
 def _table_name(settings: Model) -> str:
     name, colon, _ = settings.backbone.partition(":")
-    return name if colon and name == HUB else settings.backbone
+    return name if colon and name in (HUB, TIMM) else settings.backbone

@@ -395,12 +395,12 @@ def weights_folder(source: str) -> Path:
     return found.parent
 
 
-def block_depths(names: Iterable[str]) -> dict[str, int]:
+def block_depths(names: Iterable[str], block: re.Pattern[str] = BLOCK) -> dict[str, int]:
     """Count the blocks of a network in the order of its parameters, from 1."""
     blocks: dict[str, int] = {}
     depths: dict[str, int] = {}
     for name in names:
-        found = BLOCK.match(name)
+        found = block.match(name)
         depths[name] = blocks.setdefault(found[0], len(blocks) + 1) if found else len(blocks)
     return depths
 
