@@ -29,10 +29,12 @@ from reconet.system.readable import counted
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from reconet.evaluation.evaluate import Evaluation
+    from reconet.evaluation import Evaluation
     from reconet.inference import Predictor
     from reconet.recipes.schema import Data
     from reconet.system.progress import Progress
+
+FEW_IMAGES = 30  # a bootstrap over fewer says little
 
 
 def evaluate(
@@ -56,8 +58,9 @@ def evaluate(
     """Score a network: mIoU, accuracies, and the IoU of each class.
 
     The images are those of the network's own dataset. They are shown as its recipe says, and the
-    scores are printed with that protocol. --set changes settings of data and eval. Scores with
-    --fast may differ by half a point from those of fp32.
+    scores are printed with that protocol. mIoU and boundary IoU have 95 % intervals: a bootstrap
+    over images. --set changes settings of data and eval. Scores with --fast may differ by half a
+    point from those of fp32.
 
     \b
     Examples:
@@ -131,10 +134,15 @@ def _tables(result: "Evaluation") -> "list[RenderableType]":
     title = f"{result.title or result.dataset} {result.split}, {counted(result.images, 'image')}"
     if result.figures:
         classes = [[name, _percent(iou)] for name, iou in result.iou.items()]
-        labels, figures = score_labels(), result.figures
-        scores = [[labels[key], _percent(figures[key])] for key in labels if key in figures]
+        scores = [
+            [label, _percent(result.figures[key]), _range(result.intervals.get(key))]
+            for key, label in score_labels().items()
+            if key in result.figures
+        ]
         parts.append(make_table("IoU of each class", ["class", "%"], classes))
-        parts.append(make_table(title, ["score", "%"], scores))
+        parts.append(make_table(title, ["score", "%", "95 % interval"], scores))
+        if result.images < FEW_IMAGES:
+            parts.append(f"with fewer than {FEW_IMAGES} images, the intervals are rough.")
     parts.append(f"protocol: {result.protocol}")
     before = result.in_training
     if before is not None and before["protocol"] != result.protocol:
@@ -145,6 +153,10 @@ def _tables(result: "Evaluation") -> "list[RenderableType]":
     if result.submission is not None:
         parts.append(f"for the test server: {result.submission}")
     return parts
+
+
+def _range(interval: dict[str, float] | None) -> str:
+    return f"{_percent(interval['low'])} to {_percent(interval['high'])}" if interval else ""
 
 
 def _percent(value: float) -> str:

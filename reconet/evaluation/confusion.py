@@ -1,7 +1,7 @@
 """Count one confusion matrix over all images of a dataset and all processes.
 
 Dimensions: h, w pixels, c colours, k classes. count_kk[t, p] = pixels of class t predicted as p.
-boundary_3k is described in metrics.py.
+Counts of each image are described in intervals.py.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,7 @@ from torch import Tensor
 from reconet.data.dataset import Dataset
 from reconet.data.loader import OnError, Skipped, samples
 from reconet.errors import DataError, ReconetError
+from reconet.evaluation.intervals import ImageCounts
 from reconet.evaluation.metrics import confusion_matrix, count_boundaries
 from reconet.inference.protocol import WHOLE, Protocol
 from reconet.inference.windows import Forward, best_class, probability_bands
@@ -36,7 +37,7 @@ class Confusion(NamedTuple):
     count_kk: Tensor
     skipped: int  # images that could not be read
     loss: float | None = None  # cross-entropy of a labelled pixel, if it was asked for
-    boundary_3k: Tensor | None = None  # if it was asked for
+    counts: ImageCounts | None = None  # of each image, if they were asked for
 
 
 def count_model_confusion(
@@ -83,7 +84,7 @@ def count_confusion(
     on_error: OnError = "raise",
     on_prediction: OnPrediction | None = None,
     with_loss: bool = False,
-    with_boundaries: bool = False,
+    per_image: bool = False,
     stop: Stop = lambda: False,
     progress: Progress = SILENT,
 ) -> Confusion:
@@ -92,14 +93,14 @@ def count_confusion(
     Every process gets the same result. Images come one by one and are not kept. An image that
     cannot be read raises on all processes, or is skipped if `on_error` is "skip". If `stop`
     returns True on any process, all raise a StoppedError. `with_loss` also measures the loss,
-    and `with_boundaries` counts pixels at boundaries.
+    and `per_image` keeps the counts of each image, with those of pixels at boundaries.
     `progress` advances by one for each image of this process. The caller starts it.
     """
     if len(dataset) == 0:
         raise DataError(f"{dataset.info.name} has no images in split {dataset.split!r}.")
     device = processes.device
     count_kk = torch.zeros(num_classes, num_classes, dtype=torch.int64, device=device)
-    boundary_3k = torch.zeros(3, num_classes, dtype=torch.int64)
+    counts = ImageCounts(num_classes)
     stopped, skipped, loss = False, 0, torch.zeros(2, dtype=torch.float64)
     rank, size = processes.rank, processes.size
     with processes.together():
@@ -116,14 +117,15 @@ def count_confusion(
                 predicted_hw[rows], _ = best_class(part_hkw)
                 if with_loss:
                     loss += log_loss(part_hkw, label_hw[rows])
-            count_kk += confusion_matrix(label_hw, predicted_hw, num_classes)
-            if on_prediction is not None or with_boundaries:
+            image_kk = confusion_matrix(label_hw, predicted_hw, num_classes)
+            count_kk += image_kk
+            if on_prediction is not None or per_image:
                 found_hw = predicted_hw.cpu().numpy()
                 if on_prediction is not None:
                     on_prediction(sample.name, found_hw)
-                if with_boundaries:
-                    counts_3k = count_boundaries(sample.label_hw, found_hw, num_classes)
-                    boundary_3k += torch.from_numpy(counts_3k)
+                if per_image:
+                    boundary_3k = count_boundaries(sample.label_hw, found_hw, num_classes)
+                    counts.add(sample.name, image_kk.cpu().numpy(), boundary_3k)
             progress.advance()
             if stopped := stop():
                 break
@@ -132,8 +134,8 @@ def count_confusion(
     all_skipped = processes.sum(torch.tensor(skipped, device=device))
     total, pixels = torch.stack(processes.gather(loss)).sum(0).tolist()
     mean = total / pixels if with_loss and pixels else None
-    boundaries = processes.sum(boundary_3k.to(device)).cpu() if with_boundaries else None
-    return Confusion(processes.sum(count_kk).cpu(), int(all_skipped), mean, boundaries)
+    all_counts = ImageCounts.united(processes.gather(counts)) if per_image else None
+    return Confusion(processes.sum(count_kk).cpu(), int(all_skipped), mean, all_counts)
 
 
 def log_loss(probability_hkw: Tensor, label_hw: Tensor) -> Tensor:

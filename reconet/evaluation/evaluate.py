@@ -3,6 +3,7 @@
 The formats of the servers are declared in the files of the datasets.
 """
 
+import json
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,25 +11,28 @@ from pathlib import Path
 from typing import IO, Any
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
+import torch
 from torch import Tensor
 
 from reconet.data import DATASETS, open_split
 from reconet.data.dataset import Dataset, SubmissionFormat, has_labels, left_out_note
 from reconet.data.dataset_file import dataset_settings, is_dataset_file
-from reconet.errors import DataError, RecipeError
+from reconet.errors import DataError, OutputError, RecipeError
 from reconet.evaluation.confusion import Confusion, count_confusion
+from reconet.evaluation.intervals import ImageCounts, interval
 from reconet.evaluation.metrics import benchmark_scores, named_scores, without_nan
-from reconet.inference.network import find_in_processes, open_network
+from reconet.inference.network import Network, find_in_processes, open_network
 from reconet.inference.own_network import UNKNOWN
 from reconet.inference.predictor import Predictor
 from reconet.inference.protocol import Protocol
 from reconet.models.trained import NetworkInfo
-from reconet.recipes import apply_overrides
+from reconet.recipes import apply_overrides, dump_recipe
 from reconet.recipes.schema import Data, Recipe, Train
-from reconet.system.distributed import join_processes
+from reconet.system.distributed import Processes, join_processes
 from reconet.system.files import check_output_folder, write_atomic
 from reconet.system.own_code import explain_missing_import
 from reconet.system.progress import SILENT, Progress
+from reconet.system.run_files import COUNTS
 from reconet.types import Label
 
 
@@ -43,15 +47,17 @@ class Evaluation:
     protocol: str
     step: int
     figures: dict[str, float]
+    intervals: dict[str, dict[str, float]] = field(default_factory=dict)  # of figures: low, high
     iou: dict[str, float]  # by class; NaN if the class is absent from truth and prediction
     in_training: dict[str, Any] | None = None  # its score and protocol when it was saved
     submission: str | None = None  # the file or folder for the test server
     count_kk: Tensor = field(repr=False)  # true class, predicted class; not in as_dict
+    counts: ImageCounts | None = field(default=None, repr=False)  # of each image; not in as_dict
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, with None in place of NaN."""
-        values = {key: value for key, value in vars(self).items() if key != "count_kk"}
-        return {key: without_nan(value) for key, value in values.items()}
+        hidden = ("count_kk", "counts")
+        return {key: without_nan(one) for key, one in vars(self).items() if key not in hidden}
 
 
 def evaluate(
@@ -64,6 +70,7 @@ def evaluate(
     device: str = "auto",
     change: Callable[[Recipe], Recipe] = lambda recipe: recipe,
     submit: Path | None = None,
+    reuse: bool = False,
     progress: Progress = SILENT,
 ) -> Evaluation | None:
     """Score a network.
@@ -72,8 +79,9 @@ def evaluate(
     is scored on the validation split of its recipe, by the protocol of the recipe, which `change`
     may change.
     `data` is another dataset: its name, its settings, or a file such as mine.yaml. `dataset` is
-    another one that is already open. With several processes only the first one gets a result and
-    reports progress.
+    another one that is already open. The counts of each image are kept in a run directory, and
+    `reuse` takes those that were kept of this network, these images and this protocol.
+    With several processes only the first one gets a result and reports progress.
     """
     if data is not None and dataset is not None:
         raise RecipeError("give `data` or an open `dataset`, not both.")
@@ -82,16 +90,18 @@ def evaluate(
     with join_processes(device) as processes:
         if isinstance(source, Predictor):
             network, recipe, owner = source.network, source.network.info.recipe, "the network"
-            protocol = source.protocol
+            protocol, run = source.protocol, None
         else:
             found = find_in_processes(source, processes, progress)
             network, owner = open_network(found.path, processes.device), str(found)
             recipe = change(network.info.recipe)
             protocol = Protocol.of(recipe.eval, recipe.data)
+            run = found.path if found.path.is_dir() else None
         settings, given = _settings_of(data, recipe.data), dataset is not None
+        settings = settings if root is None else settings.model_copy(update={"root": root})
         if dataset is None:
             chosen = split or settings.val_split
-            dataset = open_labelled(settings, chosen, root, network.info, owner)
+            dataset = open_labelled(settings, chosen, None, network.info, owner)
         check_classes(network.info.classes, dataset, owner)
         submission = None
         if submit is not None:
@@ -104,53 +114,103 @@ def evaluate(
         progress = progress if processes.is_first else SILENT
         if note := left_out_note(dataset):
             progress.note(note)
-        progress.start(processes.share_of(len(dataset)), "evaluate")
-        confusion = count_confusion(
-            network.forward,
-            len(network.info.classes),
-            dataset,
-            processes,
-            protocol=protocol,
-            workers=settings.workers,
-            on_prediction=submission.put if submission else None,
-            with_boundaries=has_labels(dataset),
-            progress=progress,
-        )
+        path = run / COUNTS.format(dataset.split.replace("/", "-")) if run and not given else None
+        about = _about(network, settings, dataset.split, protocol)
+        confusion = _kept(path, about, dataset, processes, progress) if reuse and path else None
+        if confusion is None:
+            progress.start(processes.share_of(len(dataset)), "evaluate")
+            confusion = count_confusion(
+                network.forward,
+                len(network.info.classes),
+                dataset,
+                processes,
+                protocol=protocol,
+                workers=settings.workers,
+                on_prediction=submission.put if submission else None,
+                per_image=has_labels(dataset),
+                progress=progress,
+            )
         if not processes.is_first:
             return None
+        counts = confusion.counts
+        if path is not None and counts is not None:
+            try:
+                counts.save(path, about)
+            except OutputError as error:  # the scores are there all the same
+                progress.note(f"the counts are not kept: {error}")
         submitted = None
         if submission is not None:
             submitted = str(submission.finish([dataset.name(i) for i in range(len(dataset))]))
-        figures, iou = score_counts(confusion, dataset.info.name, network.info.classes)
+        figures, iou = score_counts(
+            confusion.count_kk, dataset.info.name, network.info.classes, counts
+        )
         if not figures and submission is None:
             raise no_labels_error(dataset)
-        moved = settings if root is None else settings.model_copy(update={"root": root})
         # A score of other images than the training's stands alone.
         is_own = root is None and not given and settings == network.info.recipe.data
         return Evaluation(
             dataset=dataset.info.name,
-            title=dataset.info.title if given else moved.title,
+            title=dataset.info.title if given else settings.title,
             split=dataset.split,
             images=len(dataset),
             protocol=str(protocol),
             step=network.info.step,
             figures=figures,
+            intervals=score_intervals(counts, iou) if counts and figures else {},
             iou=iou,
             in_training=_score_in_training(network.info, dataset) if is_own else None,
             submission=submitted,
             count_kk=confusion.count_kk,
+            counts=counts,
         )
 
 
+def _about(network: Network, data: Data, split: str, protocol: Protocol) -> str:
+    """Say what counts are of: a network, images and a protocol."""
+    info = network.info
+    what = {
+        "recipe": dump_recipe(info.recipe),
+        "step": info.step,
+        "score": info.score,
+        "run as": network.how,
+        "data": data.name,
+        "root": None if data.root is None else str(data.root.expanduser().absolute()),
+        "options": data.options,
+        "split": split,
+        "protocol": str(protocol),
+    }
+    return json.dumps(what, sort_keys=True, default=str)
+
+
+def _kept(
+    path: Path, about: str, dataset: Dataset, processes: Processes, progress: Progress
+) -> Confusion | None:
+    """Return the counts that were kept of the same, if there are any."""
+    counts = processes.run_on_first(lambda: ImageCounts.load(path, about))
+    if counts is None or counts.names != [dataset.name(n) for n in range(len(dataset))]:
+        return None
+    progress.note(f"uses the counts in {path}; delete it if images or masks have changed.")
+    return Confusion(torch.from_numpy(counts.confusion()), skipped=0, counts=counts)
+
+
 def score_counts(
-    confusion: Confusion, dataset: str, classes: tuple[str, ...]
+    count_kk: Tensor, dataset: str, classes: tuple[str, ...], counts: ImageCounts | None = None
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return the scores by name, and the IoU of each class. Both are empty without labels."""
-    if not confusion.count_kk.any():
+    if not count_kk.any():
         return {}, {}
-    iou_k = benchmark_scores(confusion.count_kk, dataset, classes).iou_k
-    figures = named_scores(confusion.count_kk, dataset, classes, confusion.boundary_3k)
+    iou_k = benchmark_scores(count_kk, dataset, classes).iou_k
+    boundary_3k = None if counts is None else torch.from_numpy(counts.edges().sum(0))
+    figures = named_scores(count_kk, dataset, classes, boundary_3k)
     return figures, dict(zip(classes, iou_k.tolist(), strict=True))
+
+
+def score_intervals(counts: ImageCounts, iou: dict[str, float]) -> dict[str, dict[str, float]]:
+    """Return the 95 % intervals of mIoU and boundary IoU, over the classes that have an IoU."""
+    scored_k = [value == value for value in iou.values()]  # nan: the mean leaves it out
+    found = {"miou": counts.regions(), "boundary_iou": counts.edges()}
+    intervals = {name: interval(counts_n3k[..., scored_k]) for name, counts_n3k in found.items()}
+    return {name: {"low": one.low, "high": one.high} for name, one in intervals.items()}
 
 
 def _settings_of(data: str | Path | Data | None, own: Data) -> Data:

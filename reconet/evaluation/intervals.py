@@ -8,12 +8,14 @@ Dimensions: n images, r resamples, k classes. counts_n3k = pixels that are true 
 true, predicted, for each image and class.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
+from zlib import error
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,20 +47,33 @@ class Interval:
 
 @dataclass
 class ImageCounts:
-    """The confusion of every image of a split, and its boundary counts if they were counted."""
+    """The confusion of every image of a split, and its counts of pixels at boundaries."""
 
     classes: int
     names: list[str] = field(default_factory=list)
     entries: list[Counts] = field(default_factory=list)  # rows: true, predicted, pixels
     boundaries: list[Counts] = field(default_factory=list)  # 3 rows of k
 
-    def add(self, name: str, count_kk: Counts, boundary_3k: Counts | None = None) -> None:
+    def add(self, name: str, count_kk: Counts, boundary_3k: Counts) -> None:
         """Add an image. Only the pairs of classes that occur are kept."""
         true_m, found_m = np.nonzero(count_kk)
         self.names.append(name)
         self.entries.append(np.stack([true_m, found_m, count_kk[true_m, found_m]]))
-        if boundary_3k is not None:
-            self.boundaries.append(boundary_3k)
+        self.boundaries.append(boundary_3k)
+
+    @classmethod
+    def united(cls, parts: Sequence["ImageCounts"]) -> "ImageCounts":
+        """Unite the images that were dealt out in turn to several processes."""
+        rows = [zip(part.names, part.entries, part.boundaries, strict=True) for part in parts]
+        dealt = [row for turn in zip_longest(*rows) for row in turn if row is not None]
+        return cls(parts[0].classes, *(list(column) for column in zip(*dealt, strict=True)))
+
+    def confusion(self) -> Counts:
+        """Return count_kk of all images."""
+        count_kk = np.zeros((self.classes, self.classes), np.int64)
+        true_m, found_m, pixels_m = np.concatenate(self.entries, axis=1)
+        np.add.at(count_kk, (true_m, found_m), pixels_m)
+        return count_kk
 
     def regions(self) -> Counts:
         """Return counts_n3k of regions: what IoU is computed from."""
@@ -70,9 +85,9 @@ class ImageCounts:
             np.add.at(counts_3k[2], found_m, pixels_m)
         return counts_n3k
 
-    def edges(self) -> Counts | None:
-        """Return counts_n3k of pixels at boundaries, if they were counted."""
-        return np.stack(self.boundaries) if self.boundaries else None
+    def edges(self) -> Counts:
+        """Return counts_n3k of pixels at boundaries."""
+        return np.stack(self.boundaries)
 
     def save(self, path: Path, about: str) -> None:
         """Write the counts to a file. `about` says what they are of."""
@@ -83,9 +98,8 @@ class ImageCounts:
             "names": np.array(self.names),
             "lengths": np.array(lengths_n),
             "entries": np.concatenate(self.entries, axis=1),
+            "boundaries": self.edges(),
         }
-        if self.boundaries:
-            arrays["boundaries"] = np.stack(self.boundaries)
         write_atomic(path, lambda file: np.savez_compressed(file, **arrays))
 
     @classmethod
@@ -95,15 +109,21 @@ class ImageCounts:
             with np.load(BytesIO(read_file(path)), allow_pickle=False) as arrays:
                 if str(arrays["about"]) != about:
                     return None
-                ends = np.cumsum(arrays["lengths"])[:-1]
-                return cls(
-                    int(arrays["classes"]),
-                    [str(name) for name in arrays["names"]],
-                    np.split(arrays["entries"], ends, axis=1),
-                    list(arrays["boundaries"]) if "boundaries" in arrays else [],
-                )
-        except (OSError, ValueError, KeyError, BadZipFile):
+                classes, entries = int(arrays["classes"]), arrays["entries"]
+                lengths_n, boundary_n3k = arrays["lengths"], arrays["boundaries"]
+                names = [str(name) for name in arrays["names"]]
+        except (OSError, ValueError, KeyError, MemoryError, BadZipFile, error):
             return None  # not there, or damaged: it is counted again
+        whole = (
+            boundary_n3k.shape == (len(names), 3, classes)
+            and entries.shape == (3, lengths_n.sum())
+            and lengths_n.shape == (len(names),)
+            and all(one.dtype == np.int64 for one in (entries, lengths_n, boundary_n3k))
+            and min(entries.min(initial=0), lengths_n.min(initial=0)) >= 0
+            and entries[:2].max(initial=0) < classes
+        )
+        parts = np.split(entries, np.cumsum(lengths_n)[:-1], axis=1) if whole else []
+        return cls(classes, names, parts, list(boundary_n3k)) if whole else None
 
 
 def iou(counts_r3k: Values) -> Values:
@@ -148,12 +168,12 @@ def tails(images: int) -> tuple[float, float]:
     Hesterberg, "What Teachers Should Know About the Bootstrap" (2015): resamples of n images spread
     less than samples of n images do, by the factor that Student's interval corrects.
     """
-    from scipy.stats import norm, t  # type: ignore[import-untyped]
+    from scipy.special import ndtr, stdtrit  # type: ignore[import-untyped]
 
     if images < 2:
         return 0.0, 100.0
-    width = t.ppf(0.5 + CONFIDENCE / 2, images - 1) * np.sqrt(images / (images - 1))
-    below = 100 * float(norm.cdf(-width))
+    width = stdtrit(images - 1, 0.5 + CONFIDENCE / 2) * np.sqrt(images / (images - 1))
+    below = 100 * float(ndtr(-width))
     return below, 100 - below
 
 

@@ -22,7 +22,7 @@ from reconet.data import open_split
 from reconet.data.dataset import Dataset, Sample, evenly_spaced, sample_evenly
 from reconet.data.images.draw import colourise, fit
 from reconet.data.images.sheets import Tile, write_sheet
-from reconet.evaluation.confusion import Confusion, count_model_confusion
+from reconet.evaluation.confusion import count_model_confusion
 from reconet.evaluation.evaluate import Evaluation, check_classes, no_labels_error, score_counts
 from reconet.inference.protocol import Protocol
 from reconet.inference.windows import predict_labels
@@ -101,7 +101,7 @@ def best_evaluation(
         images, count_kk = kept.scored, torch.tensor(kept.counts)
     else:
         images, count_kk = _count(load_trained(directory), processes, progress)
-    figures, iou = score_counts(Confusion(count_kk, 0), data.name, info.classes)
+    figures, iou = score_counts(count_kk, data.name, info.classes)
     return Evaluation(
         dataset=data.name,
         title=data.title,

@@ -6,6 +6,7 @@ VALIDATION = "validation.json"  # its confusion matrix, and some of its predicti
 LAST = "last.pt"  # the state that a training resumes from
 LOG = "log.jsonl"
 STARTS = "starts.jsonl"  # where and when the training was started
+COUNTS = "counts-{}.npz"  # of each image of a split, as evaluate counted them
 CLASS_COUNTS = "class_counts.json"  # pixels of each class in the training split
 RECORDS = "records.json"  # ids of the run in other loggers
 LOCK = ".lock"

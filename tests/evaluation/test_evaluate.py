@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import numpy as np
@@ -21,11 +22,11 @@ from reconet.errors import DataError, RecipeError
 from reconet.evaluation import StoppedError, count_model_confusion, evaluate, open_submission
 from reconet.inference import predict_labels
 from reconet.models.trained import load_trained, save_trained
-from reconet.recipes import Data, Recipe
+from reconet.recipes import Data, Recipe, apply_overrides
 from reconet.system.distributed import Processes
 from reconet.types import IGNORE
 from tests.data.trees import make_tree, stripes
-from tests.factories import ProgressRecorder, tiny_network, tiny_recipe
+from tests.factories import ProgressRecorder, tiny_network, tiny_recipe, write_run
 from tests.launch import finish, start
 
 Answer = tuple[int, str, str]
@@ -199,6 +200,38 @@ def test_a_predictor_is_scored_on_data_that_is_named_or_described(
         evaluate(segment, data=tmp_path / "mine.yaml", device="cpu")
     with pytest.raises(RecipeError, match="not both"):
         evaluate(segment, open_dataset("scenes", "val"), data=small, device="cpu")
+
+
+def test_a_score_has_an_interval_and_its_counts_are_kept_and_used_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = tiny_network(tiny_recipe("data.crop=32", "data.base_size=48"), decided=True)
+    run = write_run(tmp_path / "run", trained)
+    code, out, err = ask(capsys, run)
+    assert (code, err) == (0, "")
+    assert "95 % interval" in out
+    assert "with fewer than 30 images, the intervals are rough" in out
+    first = json.loads(ask(capsys, run, "--json")[1])
+    for name in ("miou", "boundary_iou"):
+        low, high = (first["intervals"][name][side] for side in ("low", "high"))
+        assert low < first["figures"][name] < high
+    counted, again = (evaluate(run, device="cpu", reuse=reuse) for reuse in (False, True))
+    assert counted is not None
+    assert again is not None
+    assert again.as_dict() == counted.as_dict()
+    assert torch.equal(again.count_kk, counted.count_kk)
+
+    def counts_again(**how: Any) -> bool:
+        progress = ProgressRecorder()
+        evaluate(run, device="cpu", reuse=True, progress=progress, **how)
+        return any(line.startswith("start") for line in progress.lines)
+
+    assert not counts_again()
+    assert counts_again(change=lambda recipe: apply_overrides(recipe, ["eval.flip=true"]))
+    assert counts_again(data=Data(name="scenes", workers=0, options={"val": 3}))
+    trained.info.score["miou"] = 0.25
+    write_run(run, trained)
+    assert counts_again(), "another network"
 
 
 def test_submissions_are_what_the_servers_want(tmp_path: Path) -> None:
