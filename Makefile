@@ -7,6 +7,7 @@
 #   make test       the tests, without the slow ones
 #   make test-all   all tests
 #   make check      ruff, mypy, import direction, documentation
+#   make test-peers beside timm, smp, torchvision and transformers: several GB in .venv-peers
 #   make coverage   the lines that no test runs
 #   make soak       train, predict and serve with kills and hostile clients: MINUTES=30
 #   make audit      known holes in the pinned packages
@@ -20,7 +21,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test test-all check coverage soak audit lock bench docs studies clean
+.PHONY: help setup demo test test-all test-peers check coverage soak audit lock bench docs studies clean
 
 setup: $(READY)
 
@@ -58,6 +59,17 @@ test: $(READY) $(BROWSER)
 
 test-all: $(READY) $(BROWSER)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+# torchvision needs another build of torch than .venv has. It runs on the CPU too.
+PEERS := .venv-peers
+$(PEERS)/.ready: pyproject.toml
+	@$(PYTHON) -m venv $(PEERS)
+	@$(PEERS)/bin/pip install --quiet --disable-pip-version-check torch torchvision segmentation-models-pytorch \
+	  pytest pytest-timeout --editable '.[backbones,timm,data]'
+	@touch $@
+
+test-peers: $(PEERS)/.ready
+	@OMP_NUM_THREADS=1 $(PEERS)/bin/python -m pytest tests/peers
 
 check: $(READY)
 	@$(BIN)/ruff check .

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 def export(
     network: str = NETWORK,
-    format: str = option("--format onnx|openvino|torch", "Format of the file.", "onnx"),
+    format: str = option("--format onnx|openvino|torch|web", "Format of the file.", "onnx"),
     out: Path | None = option(
-        "--out FILE", "By default RUN/model or <name>, with .onnx, .xml or .pt2."
+        "--out FILE", "By default RUN/model or <name>, with .onnx, .xml or .pt2. For web a folder."
     ),
     int8: bool = option("--int8", "Use 8 bits, calibrated with images. OpenVINO only.", False),
     calibrate: Path | None = option(
@@ -38,13 +38,15 @@ def export(
 
     The file takes a uint8 RGB image of any size and returns uint8 labels of that size. It includes
     normalisation, resizing and argmax. Export opens the file in its own runtime and compares it
-    with the network on real images of several sizes. A difference is an error.
+    with the network on real images of several sizes. A difference is an error. The format web is a
+    page that runs the network in a browser, without a server.
 
     \b
     Examples:
       reconet export runs/first --format torch
       reconet export runs/first --format openvino --int8 --calibrate photos --max-loss 1
       reconet export voc12 --format onnx
+      reconet export runs/first --format web --out page
       reconet predict voc12.onnx street.jpg
     """
     given: dict[str, Any] = {

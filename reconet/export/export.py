@@ -5,9 +5,10 @@ the file and runs it on real images of three sizes: the training crop, one that 
 a smaller one with two images. If it disagrees with the network, that is an error.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from reconet.errors import ExportError, pick
 from reconet.export.formats import FORMATS, export_info, save_openvino, to_onnx, trace
 from reconet.export.int8 import Attempt, Int8, quantise_network
 from reconet.export.sample_images import SampleImages, batch_of, images_in_folder, load_samples
+from reconet.export.web import PAGE, is_page, write_page
 from reconet.inference import FoundNetwork, find_network
 from reconet.inference.backends import (
     LABELS,
@@ -29,10 +31,12 @@ from reconet.models.layers import resize
 from reconet.models.segmenter import Segmenter
 from reconet.models.trained import load_trained
 from reconet.recipes.schema import Recipe
-from reconet.system.files import check_output_file, staged_write
+from reconet.system.files import check_output_file, check_output_folder, staged_write
 from reconet.system.progress import SILENT, Progress
+from reconet.system.reading import WEIGHTS_BYTES, read_file
 
 COMPARED_IMAGES = 4
+WEB = "web"  # a page: not a file that this package opens again
 # fp32 sums in another order differ by no more than this.
 LARGEST_DIFFERENCE = 1e-3
 LEAST_AGREEMENT = 0.999
@@ -93,7 +97,9 @@ def export(
     progress: Progress = SILENT,
 ) -> Export:
     """Export a network, by its path or name. See docs/export.md."""
-    chosen = pick(FORMATS, format, "format")
+    if format == WEB:
+        return _export_page(source, out, int8, root, progress)
+    chosen = pick({**FORMATS, WEB: FORMATS["onnx"]}, format, "format")
     if int8 is not None and format != "openvino":
         raise ExportError(f"--int8 needs --format openvino, got --format {format}.")
     if int8 is not None and int8.calibrate is not None:
@@ -152,6 +158,25 @@ def export(
 
 
 @torch.no_grad()
+def _export_page(
+    source: str | Path, out: Path | None, int8: Int8 | None, root: Path | None, progress: Progress
+) -> Export:
+    """Write a page that runs the network in a browser. Its network is a checked ONNX file."""
+    if int8 is not None:
+        raise ExportError("--int8 needs --format openvino, got --format web.")
+    network = find_network(source, progress=progress)
+    folder = out or default_path(network, "-web", int8=False)
+    check_output_folder(folder, is_page)
+    with TemporaryDirectory() as place:
+        path = Path(place) / "model.onnx"
+        made = export(source, out=path, root=root, progress=progress)
+        progress.status(f"writing {folder} ...")
+        trained = load_trained(network.path)
+        write_page(folder, read_file(path, limit=WEIGHTS_BYTES), export_info(trained))
+    total = sum(file.stat().st_size for file in folder.iterdir())
+    return replace(made, path=folder / PAGE, format=WEB, bytes=total)
+
+
 def compare_with_network(
     opened: ExportedNetwork, model: Segmenter, images: SampleImages
 ) -> list[Difference]:

@@ -22,14 +22,15 @@ from reconet.inference.protocol import Protocol
 from reconet.system.files import write_text
 from reconet.system.reading import read_file, read_text
 
+PAGE, TEMPLATE = "index.html", Path(__file__).parent / "web" / "index.html"
 PACKAGE = "onnxruntime-web"
 BUNDLE, WASM = "ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm"
 LARGEST = 100 * 2**20  # bytes of the runtime
 EXPORTS = re.compile(r"export\s*\{([^{}]*)\}\s*;?\s*(?://# sourceMappingURL.*)?\s*$")
 
 
-def write_web(proto: Any, info: ExportInfo, folder: Path, title: str) -> None:
-    """Write index.html and its scripts. `proto` is the network as an onnx.ModelProto."""
+def write_page(folder: Path, onnx: bytes, info: ExportInfo) -> None:
+    """Write index.html and its scripts for the bytes of an ONNX file."""
     bundle, wasm = _runtime(Path.cwd() / "node_modules" / PACKAGE)
     network = info.network
     protocol = Protocol.of(network.recipe.eval, network.recipe.data)
@@ -39,15 +40,21 @@ def write_web(proto: Any, info: ExportInfo, folder: Path, title: str) -> None:
         "longSide": round(network.recipe.data.base_size * max(protocol.scales)),
         "smallest": info.smallest,
     }
-    onnx, code = b64encode(proto.SerializeToString()).decode(), b64encode(wasm).decode()
-    write_text(
-        folder / "network.js",
-        f"const NETWORK_INFO = {json.dumps(about)};\nconst NETWORK_ONNX = '{onnx}';\n",
-    )
-    write_text(folder / "runtime.js", f"const RUNTIME_WASM = '{code}';\n")
-    page = read_text(Path(__file__).parent / "web" / "index.html")
-    template = Environment(autoescape=True).from_string(page)
-    write_text(folder / "index.html", template.render(title=title, runtime=_as_script(bundle)))
+    scripts: dict[str, dict[str, object]] = {
+        "network.js": {"NETWORK_INFO": about, "NETWORK_ONNX": b64encode(onnx).decode()},
+        "runtime.js": {"RUNTIME_WASM": b64encode(wasm).decode()},
+    }
+    for name, constants in scripts.items():
+        lines = [f"const {key} = {json.dumps(value)};\n" for key, value in constants.items()]
+        write_text(folder / name, "".join(lines))
+    page = Environment(autoescape=True).from_string(read_text(TEMPLATE))
+    title = f"{network.recipe.model.title}, {len(network.classes)} classes"
+    write_text(folder / PAGE, page.render(title=title, runtime=_as_script(bundle)))
+
+
+def is_page(folder: Path) -> bool:
+    """Return whether write_page wrote this folder, and may write it again."""
+    return all((folder / name).is_file() for name in (PAGE, "network.js", "runtime.js"))
 
 
 def _as_script(bundle: str) -> Any:
