@@ -19,8 +19,9 @@ from pydantic import BaseModel, Field, ValidationError
 from torch import Tensor
 
 from reconet.data import open_split
+from reconet.data.classes import photograph_palette
 from reconet.data.dataset import Dataset, Sample, evenly_spaced, sample_evenly
-from reconet.data.images.draw import colourise, fit
+from reconet.data.images.draw import fit, overlay
 from reconet.data.images.sheets import Tile, write_sheet
 from reconet.evaluation.confusion import count_model_confusion
 from reconet.evaluation.evaluate import Evaluation, check_classes, no_labels_error, score_counts
@@ -52,10 +53,10 @@ class KeptImage(BaseModel):
 
     name: str
     right: float | None  # part of the labelled pixels, at full size
-    image: str  # JPEG, the others are PNG
-    truth: str
-    prediction: str
-    errors: str
+    image: str  # JPEG
+    truth: str  # JPEG, an overlay
+    prediction: str  # the same
+    errors: str  # PNG
 
 
 class KeptValidation(BaseModel):
@@ -84,7 +85,8 @@ def keep_predictions(directory: Path, dataset: Dataset, device: torch.device) ->
     for sample, predicted_hw in _predict(trained.model.to(device), dataset, protocol, IMAGES):
         tiles.append(_tile(sample, predicted_hw, info.palette, SHEET_SIDE))
         images.append(_kept_image(sample, predicted_hw, info.palette))
-    write_sheet(directory / SHEET, tiles, list(zip(info.classes, info.palette, strict=True)))
+    colours = photograph_palette(info.palette)
+    write_sheet(directory / SHEET, tiles, list(zip(info.classes, colours, strict=True)))
     kept = _read(directory, info)
     if kept is not None:
         kept = kept.model_copy(update={"images": images})
@@ -192,8 +194,9 @@ def _predict(
 
 
 def _tile(sample: Sample, predicted_hw: Label, palette: Palette, side: int) -> Tile:
-    drawn = [colourise(label_hw, palette) for label_hw in (sample.label_hw, predicted_hw)]
-    images = [fit(image_hwc, side, side) for image_hwc in (sample.image_hwc, *drawn)]
+    image_hwc, *labels = sample.image_hwc, sample.label_hw, predicted_hw
+    drawn = [overlay(image_hwc, label_hw, palette) for label_hw in labels]
+    images = [fit(image_hwc, side, side) for image_hwc in (image_hwc, *drawn)]
     return Tile(f"{sample.name}: image, truth, prediction", images)
 
 
@@ -210,8 +213,8 @@ def _kept_image(sample: Sample, predicted_hw: Label, palette: Palette) -> KeptIm
         name=sample.name,
         right=right / pixels if pixels else None,
         image=_encode(".jpg", image_hwc),
-        truth=_encode(".png", colourise(truth_hw, palette)),
-        prediction=_encode(".png", colourise(predicted_hw, palette)),
+        truth=_encode(".jpg", overlay(image_hwc, truth_hw, palette)),
+        prediction=_encode(".jpg", overlay(image_hwc, predicted_hw, palette)),
         errors=_encode(".png", draw_errors(image_hwc, truth_hw, predicted_hw)),
     )
 

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 
 from reconet.data import Dataset, has_labels, open_split
-from reconet.data.images.draw import VOID_COLOUR, colourise
+from reconet.data.classes import photograph_palette
+from reconet.data.images.draw import overlay
 from reconet.data.images.read import read_upright
 from reconet.errors import RecipeError
 from reconet.evaluation import check_classes
@@ -80,7 +81,7 @@ def explain_image(
     predicted_hw = logits_bkhw.argmax(1)[0].byte().cpu().numpy()
     truth = {} if label_hw is None else {"truth": label_hw}
     drawn = {
-        what: colourise(m, info.palette)
+        what: overlay(image_hwc, m, info.palette, info.classes)
         for what, m in (truth | {"prediction": predicted_hw}).items()
     }
     panels = [Panel("image", image_hwc), *(Panel(what, one) for what, one in drawn.items())]
@@ -130,11 +131,10 @@ def _accuracy(label_hw: Label, predicted_hw: Label, classes: int) -> float | Non
 
 
 def _legend(info: NetworkInfo, maps: Sequence[Label]) -> list[tuple[str, Colour]]:
-    """List the classes in labels and prediction, with their colours."""
-    present = np.unique(np.concatenate([one.ravel() for one in maps]))
-    names = list(zip(info.classes, info.palette, strict=True))
-    void = [("void", VOID_COLOUR)] if (present >= len(names)).any() else []
-    return [names[number] for number in present if number < len(names)] + void
+    """List the classes that are drawn of labels and prediction, with their colours."""
+    present = set(np.unique(np.concatenate([one.ravel() for one in maps])).tolist())
+    names = zip(info.classes, photograph_palette(info.palette), strict=True)
+    return [(n, c) for k, (n, c) in enumerate(names) if k in present and any(c)]
 
 
 def _prediction_line(info: NetworkInfo, predicted_hw: Label, right: float | None) -> str:

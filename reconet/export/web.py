@@ -16,6 +16,7 @@ from typing import Any
 
 from jinja2 import Environment
 
+from reconet.data.classes import photograph_palette
 from reconet.errors import ExportError
 from reconet.inference.backends import ExportInfo
 from reconet.inference.protocol import Protocol
@@ -36,7 +37,7 @@ def write_page(folder: Path, onnx: bytes, info: ExportInfo) -> None:
     protocol = Protocol.of(network.recipe.eval, network.recipe.data)
     about = {
         "classes": network.classes,
-        "colours": network.palette,
+        "colours": photograph_palette(network.palette),
         "longSide": round(network.recipe.data.base_size * max(protocol.scales)),
         "smallest": info.smallest,
     }

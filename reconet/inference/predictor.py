@@ -46,7 +46,6 @@ ImageSource = str | Path | bytes | BinaryIO | Pillow.Image | Image
 ImageSources = list[Any] | tuple[Any, ...]  # of ImageSource; Any because list is invariant
 
 LARGEST_IN_BATCH = 2**22  # pixels; larger images go through the network one by one
-STRIP_ROWS = 256  # rows of an overlay that are mixed at once
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,15 +58,11 @@ class Prediction:
     palette: tuple[Colour, ...]
     probability_khw: NDArray[np.float32] | None = None  # only if asked for
 
-    def overlay(self, alpha: float = 0.5) -> Pillow.Image:
-        """Return the image, tinted by the colours of its classes."""
-        mixed_hwc = np.empty_like(self.image_hwc)
-        for top in range(0, len(mixed_hwc), STRIP_ROWS):  # so that a huge image needs no third copy
-            rows = slice(top, top + STRIP_ROWS)
-            mixed_hwc[rows] = overlay(
-                self.image_hwc[rows], self.label_hw[rows], self.palette, alpha
-            )
-        return Pillow.fromarray(mixed_hwc)
+    def overlay(self, alpha: float = 0.45) -> Pillow.Image:
+        """Return the image, its classes tinted and outlined, with names in large regions."""
+        return Pillow.fromarray(
+            overlay(self.image_hwc, self.label_hw, self.palette, self.classes, alpha)
+        )
 
     def __repr__(self) -> str:
         height, width = self.label_hw.shape

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from pydantic_core import PydanticUndefined
 
-from reconet.data.images.draw import VOID_COLOUR
+from reconet.data.classes import photograph_palette
 from reconet.engine import read_log, read_starts
 from reconet.errors import RecipeError, ReconetError, TrainingError
 from reconet.evaluation import Evaluation, KeptImage, best_evaluation, best_images
@@ -104,10 +104,10 @@ def write_report(
             for run in results
             for start in run.starts
         ],
-        void_colour=VOID_COLOUR,
         confusion_matrix=confusion_matrix,
         counted=counted,
         png="data:image/png;base64,",
+        jpeg="data:image/jpeg;base64,",
     )
     write_text(path, page)
     return path
@@ -235,7 +235,7 @@ def read_run(
         what = "the best network could not be scored"
         try:
             info = read_info(find_weights(directory))
-            best = {"classes": info.classes, "palette": info.palette}
+            best = {"classes": info.classes, "palette": photograph_palette(info.palette)}
             best["score"] = best_evaluation(directory, processes, progress)
             what = "the images cannot be shown"
             best["images"] = tuple(best_images(directory, processes.device, images))

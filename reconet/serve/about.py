@@ -4,6 +4,7 @@ from functools import lru_cache
 
 from reconet.cost import recipe_costs
 from reconet.data import Dataset, evenly_spaced, open_split
+from reconet.data.classes import photograph_palette
 from reconet.data.dataset import read_options
 from reconet.data.scenes import SCENES, ScenesOptions
 from reconet.data.scenes.generate import scene
@@ -62,7 +63,7 @@ def describe_model(predictor: Predictor, limits: Limits) -> ModelInfo:
         dataset=recipe.data.name,
         classes=[
             ClassInfo(name=name, colour=colour)
-            for name, colour in zip(info.classes, info.palette, strict=True)
+            for name, colour in zip(info.classes, photograph_palette(info.palette), strict=True)
         ],
         rank=ranks,
         params=cost.total.params if cost else None,

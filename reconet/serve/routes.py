@@ -137,7 +137,11 @@ def add_segment(app: FastAPI, service: Service) -> None:
         request: Request,
         overlay: Annotated[
             float | None,
-            Query(ge=0, le=1, description="answer with the image, tinted this much, as PNG"),
+            Query(
+                ge=0,
+                le=1,
+                description="answer with an overlay, tinted this much, as PNG",
+            ),
         ] = None,
     ) -> Any:
         """Segment an image. Accept: application/json (default), or image/png for labels."""
@@ -146,11 +150,11 @@ def add_segment(app: FastAPI, service: Service) -> None:
         def work(image_hwc: Image) -> Response | schemas.Segmentation:
             start = time.perf_counter()
             label_hw = service.predictor.best(image_hwc)[0]
-            palette = service.predictor.network.info.palette
+            info = service.predictor.network.info
             if overlay is not None:
-                mixed_hwc = draw_overlay(image_hwc, label_hw, palette, overlay)
+                mixed_hwc = draw_overlay(image_hwc, label_hw, info.palette, info.classes, overlay)
                 return Response(encode_image(".png", mixed_hwc), media_type="image/png")
-            png = mask_png(label_hw, palette)
+            png = mask_png(label_hw, info.palette)
             if as_png:
                 return Response(png, media_type="image/png")
             return schemas.Segmentation(

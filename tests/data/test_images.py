@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
+from reconet.data.classes import photograph_palette
 from reconet.data.images.draw import VOID_COLOUR, colourise, fit, overlay, write_mask
 from reconet.data.images.read import (
     ORIENTATION,
@@ -245,13 +246,37 @@ def test_each_label_has_its_colour_and_void_its_own() -> None:
         assert tuple(image_hwc[y, x]) == (VOID_COLOUR if label == IGNORE else PALETTE[label])
 
 
-def test_overlay_mixes_by_alpha_and_leaves_void_and_black_classes() -> None:
-    image_hwc = np.full((2, 3, 3), 100, np.uint8)
-    mixed_hwc = overlay(image_hwc, LABEL_HW, PALETTE, alpha=0.25)
-    assert tuple(mixed_hwc[0, 1]) == (125, 75, 75)  # 0.75 * 100 + 0.25 * (200, 0, 0)
-    assert tuple(mixed_hwc[1, 2]) == (100, 100, 100), "void"
-    assert tuple(mixed_hwc[0, 0]) == (100, 100, 100), "background, which is black"
+def test_an_overlay_tints_outlines_and_names_classes_but_leaves_void_and_black_ones() -> None:
+    image_hwc, label_hw = np.full((300, 400, 3), 100, np.uint8), np.zeros((300, 400), np.uint8)
+    label_hw[100:, 100:300], label_hw[:50, :50] = 1, IGNORE
+    mixed_hwc = overlay(image_hwc, label_hw, PALETTE, alpha=0.25)
+    colour = photograph_palette(PALETTE)[1]
+    assert np.abs(mixed_hwc[150, 150] - (75 + 0.25 * np.array(colour))).max() <= 1
+    assert (mixed_hwc[label_hw == IGNORE] == 100).all(), "void"
+    assert (mixed_hwc[60:90] == 100).all(), "background, which is black"
+    edge_n3 = mixed_hwc[150, 97:103]
+    assert (edge_n3 == 255).all(1).any()
+    assert (np.abs(edge_n3 - np.array(colour)).max(1) < 30).any()
+    assert (mixed_hwc[299, 200] == mixed_hwc[150, 150]).all(), "no line along the border"
+    named_hwc = overlay(image_hwc, label_hw, PALETTE, ["ground", "a road", "sea"], alpha=0.25)
+    y_n, x_n = (named_hwc != mixed_hwc).any(2).nonzero()
+    assert 100 < y_n.min() < y_n.max() < 300
+    assert 100 < x_n.min() < x_n.max() < 300
     assert (image_hwc == 100).all()
+
+
+def test_lines_and_names_of_an_overlay_grow_with_the_image() -> None:
+    def drawn(zoom: int) -> list[float]:
+        label_hw = np.zeros((200 * zoom, 300 * zoom), np.uint8)
+        label_hw[50 * zoom :, 50 * zoom : 250 * zoom] = 1
+        image_hwc = np.full((*label_hw.shape, 3), 100, np.uint8)
+        pages = [overlay(image_hwc, label_hw, PALETTE, n, 0.0) for n in ((), ("a", "road", "b"))]
+        counts = (pages[0] != image_hwc).any(2).sum(), (pages[0] != pages[1]).any(2).sum()
+        return [float(count) for count in counts]
+
+    (line, name), (line4, name4) = drawn(2), drawn(8)
+    assert 6 < line4 / line < 32
+    assert 8 < name4 / name < 32
 
 
 def test_fit_keeps_the_proportions_and_one_pixel_at_least() -> None:

@@ -127,7 +127,7 @@ def test_an_image_gives_an_overlay_and_a_rank_off_changes_it(page: Page, file: P
     assert page.css("#legend li")
     page.opacity(0)
     assert page.canvas() != tinted  # so there was an overlay
-    page.opacity(60)
+    page.opacity(45)
     assert page.canvas() == tinted
     first = page.css("#switches button")[0]
     assert first.text == "2"  # by construction the rank that matters

@@ -9,6 +9,7 @@ from PIL import Image as Pillow
 from PIL import ImageDraw, ImageFont
 from PIL.PngImagePlugin import PngInfo
 
+from reconet.data.classes import photograph_palette
 from reconet.data.dataset import Dataset, Sample, evenly_spaced
 from reconet.data.images.draw import VOID_COLOUR, fit, overlay
 from reconet.data.order import AUGMENT, random_stream
@@ -82,10 +83,10 @@ def _read(dataset: Dataset, count: int) -> Iterator[Sample | Tile]:
 
 def _names(dataset: Dataset, samples: Iterable[Sample], void: Colour) -> list[tuple[str, Colour]]:
     """Return the classes that are in some samples, with their colours."""
-    info = dataset.info
+    info, colours = dataset.info, photograph_palette(tuple(dataset.info.palette))
     labels = sorted({label for sample in samples for label in np.unique(sample.label_hw).tolist()})
     return [
-        ("(not labelled)", void) if label == IGNORE else (info.classes[label], info.palette[label])
+        ("(not labelled)", void) if label == IGNORE else (info.classes[label], colours[label])
         for label in labels
     ]
 

@@ -6,7 +6,7 @@ import { $, requestJson } from "./requests.js";
 export const model = await requestJson("/api/model");
 export const canvas = $("canvas");
 const context = canvas.getContext("2d");
-const tint = document.createElement("canvas");
+const tint = document.createElement("canvas"), outline = document.createElement("canvas");
 
 export const state = {
   id: null, // of the image at the server
@@ -26,7 +26,7 @@ export function showImage(info, image, predicted) {
   Object.assign(state, { original: predicted, baseline: predicted, current: predicted });
   Object.assign(state, { heat: null, ranks: [], position: null });
   state.off.clear();
-  for (const each of [canvas, tint]) [each.width, each.height] = [state.width, state.height];
+  for (const each of [canvas, tint, outline]) [each.width, each.height] = [state.width, state.height];
   // As large as the column and the window allow, but tiny images grow at most 6 times.
   const tall = innerHeight * (innerWidth < 900 ? 0.5 : 0.72); // a phone shows the ranks below it
   const most = Math.min(6 * state.width, (tall * state.width) / state.height);
@@ -75,14 +75,20 @@ function legendLine(k, share) {
 
 export function paint() {
   const brush = tint.getContext("2d"), sheet = brush.createImageData(state.width, state.height);
-  const { current, baseline, hidden } = state, onlyChanged = $("only-changed").checked;
+  const lines = brush.createImageData(state.width, state.height);
+  const { current, baseline, hidden, width } = state, onlyChanged = $("only-changed").checked;
   for (let i = 0; i < current.length; i += 4) {
-    const k = current[i];
+    const k = current[i], below = current[i + 4 * width] ?? k;
+    const right = (i / 4 + 1) % width ? current[i + 4] : k;
+    if ((right !== k || below !== k) && !onlyChanged && ![k, right, below].every((one) => hidden.has(one))) {
+      lines.data.fill(255, i, i + 4); // a thin white line between regions
+    }
     if (hidden.has(k) || (onlyChanged && k === baseline[i])) continue;
     [sheet.data[i], sheet.data[i + 1], sheet.data[i + 2]] = model.classes[k].colour;
     sheet.data[i + 3] = 255;
   }
   brush.putImageData(sheet, 0, 0);
+  outline.getContext("2d").putImageData(lines, 0, 0);
   draw();
 }
 
@@ -95,6 +101,9 @@ export function draw() {
   const heat = $("heat").checked && state.heat;
   context.globalAlpha = heat ? 0.75 : opacity;
   context.drawImage(heat || tint, 0, 0, state.width, state.height);
+  if (heat || !opacity) return;
+  context.globalAlpha = 1;
+  context.drawImage(outline, 0, 0);
 }
 
 // Show class and probability of the pixel at a position, or of none.
