@@ -105,7 +105,7 @@ def test_problems_stop_a_training_before_it_starts(
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("train", "empty"), "empty holds no labels of a known format"),
+        (("train", "empty"), "empty has no labels of a known format: it is empty"),
         (("train", "mine", "--format", "yolo"), "mine holds no YOLO segmentation"),
         (("train", "mine", "--format", "jolo"), "unknown format 'jolo'. Did you mean 'yolo'?"),
         (("train", "mine", "--set", "train.stepz=3"), "unknown setting 'train.stepz'"),

@@ -7,6 +7,7 @@ reading.py      what a format gets and gives: Reading, OwnData, PredictedImage, 
 coco.py ...     one file per format
 masks.py        what masks mean that are read as they are
 mask_folders.py images and masks of the same names
+nearest.py      what a folder of no format holds, and what it lacks
 convert.py      draw the masks of a folder once, and keep them in the cache
 write.py        write predicted labels, and keep those that were corrected
 
@@ -18,6 +19,7 @@ read back by tests/data/formats.
 from pathlib import Path
 from typing import NamedTuple
 
+from reconet.data.formats.class_folders import CLASS_FOLDERS
 from reconet.data.formats.coco import COCO, COCO_PANOPTIC
 from reconet.data.formats.convert import folder_options, is_kept, keep, labels_folder, open_drawn
 from reconet.data.formats.cvat import CVAT
@@ -31,8 +33,10 @@ from reconet.data.formats.masks import (
     VOC,
     black_and_white,
 )
+from reconet.data.formats.nearest import describe
 from reconet.data.formats.reading import Format, OwnData, PredictedImage
 from reconet.data.formats.tree import read_tree
+from reconet.data.formats.via import VIA
 from reconet.data.formats.write import WrittenLabels, write_files
 from reconet.data.formats.yolo import YOLO
 from reconet.data.layout import contents
@@ -46,8 +50,10 @@ FORMATS: dict[str, Format] = {
     "label-studio-png": LABEL_STUDIO_PNG,
     "label-studio": LABEL_STUDIO,
     "labelme": LABELME,
+    "via": VIA,
     "yolo": YOLO,
     "voc": VOC,
+    "class-folders": CLASS_FOLDERS,
     "colour-masks": COLOUR_MASKS,
     "black-white-masks": BLACK_WHITE_MASKS,
     "index-masks": INDEX_MASKS,
@@ -81,8 +87,8 @@ def read_folder(
         raise DataError(f"{folder} holds no {title}; it holds {contents(folder)}.")
     if not found:
         raise DataError(
-            f"{folder} holds no labels of a known format ({', '.join(FORMATS)}); it holds "
-            f"{contents(folder)}. docs/own-data.md shows how each of them looks."
+            f"{folder} has no labels of a known format: {describe(tree)} "
+            "docs/own-data.md shows each format."
         )
     name, *others = found
     progress.status(f"reading {FORMATS[name].title}")

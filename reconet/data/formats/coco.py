@@ -64,16 +64,37 @@ class Runs(Region):
         return Patch(0, 0, inside_hw)
 
 
-def _files(tree: Tree, key: str) -> dict[Path, Content]:
-    """Read the json files that have COCO's lists, and annotations with this key."""
+def _lists(tree: Tree) -> dict[Path, Content]:
+    """Read the json files that have COCO's three lists."""
     found = {}
     for path in tree.with_suffix(".json")[:MOST_FILES]:
         content = tree.try_json(path)
         values = content if isinstance(content, dict) else {}
-        if all(isinstance(values.get(name), list) for name in LISTS) and any(
-            isinstance(one, dict) and one.get(key) for one in values["annotations"]
-        ):
+        if all(isinstance(values.get(name), list) for name in LISTS):
             found[path] = values
+    return found
+
+
+def boxes_only(tree: Tree) -> str:
+    """Say which json has boxes and no areas, if there is one."""
+    for path, content in _lists(tree).items():
+        boxes = sum(isinstance(one, dict) and "bbox" in one for one in content["annotations"])
+        return (
+            f"{path} is COCO with boxes only ({counted(boxes, 'box', 'boxes')}, no segmentation): "
+            "export polygons or run lengths."
+            if boxes
+            else f"{path} is COCO, and none of its annotations has a segmentation."
+        )
+    return ""
+
+
+def _files(tree: Tree, key: str) -> dict[Path, Content]:
+    """Read the json files that have COCO's lists, and annotations with this key."""
+    found = {
+        path: content
+        for path, content in _lists(tree).items()
+        if any(isinstance(one, dict) and one.get(key) for one in content["annotations"])
+    }
     return {path: found[path] for path in found if path.name.startswith(USUAL)} or found
 
 
@@ -164,7 +185,7 @@ def _read_lists(
                 images[number] = image, check_size(one["height"], one["width"])
             else:
                 found.leave_out(f"images of {path} that are not there", name)
-    found.declared += names.values()
+    found.declare([*names.values()], path)
     return names, images
 
 

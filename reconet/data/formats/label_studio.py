@@ -25,6 +25,8 @@ from typing import Any
 from urllib.parse import quote, unquote
 from xml.sax.saxutils import quoteattr
 
+import numpy as np
+
 from reconet.data.formats.brush import Brush, pack
 from reconet.data.formats.draw import (
     Part,
@@ -49,7 +51,7 @@ from reconet.data.formats.reading import (
     regions_of,
 )
 from reconet.data.formats.tree import Tree, split_of_folder
-from reconet.data.images.read import read_frame, read_mask
+from reconet.data.images.read import ColourMaskError, read_frame, read_image, read_mask
 from reconet.errors import DataError
 from reconet.system.progress import SILENT, Progress
 
@@ -70,7 +72,10 @@ class WhiteIn(Region):
 
     def patch(self, height: int, width: int) -> Patch:
         """Return the pixels that are not black."""
-        inside_hw = read_mask(self.path) > 0
+        try:
+            inside_hw = read_mask(self.path) > 0
+        except ColourMaskError:  # black and white may be saved as colours
+            inside_hw = np.asarray(read_image(self.path).any(2))
         if inside_hw.shape != (height, width):
             raise ValueError(f"{self.path.name} is not {width} x {height} pixels large")
         return Patch(0, 0, inside_hw)

@@ -1,8 +1,10 @@
 """Folders of masks, which are read as they are: nothing overlaps, and nothing is converted.
 
-numbers           class numbers, and 255 is void. Names come from classes.txt, or are "class 3"
-black and white   background and foreground. Greys of smooth edges, half-way between, are void
-colours           names come from labelmap.txt, or are the hexadecimal digits of the colours
+numbers           class numbers, and 255 is void. Names come from classes.txt, or are "class 3".
+                  Trimaps, and trees like those of Cityscapes and ADE20K, keep their meaning
+black and white   background and foreground, or two names of classes.txt. Greys of smooth edges,
+                  half-way between, are void
+colours           names come from labelmap.txt or class_dict.csv, or are the digits of the colours
 VOC trees         JPEGImages, SegmentationClass, and lists in ImageSets/Segmentation, which decide
                   the splits. CVAT's "Segmentation mask 1.1" is such a tree, with labelmap.txt
 """
@@ -33,7 +35,10 @@ from reconet.data.images.read import ColourMaskError, read_mask
 from reconet.data.labels import count_values
 from reconet.data.layout import MASKS, has_suffix, read_lines, split_called
 from reconet.data.parallel import map_in_processes
+from reconet.data.sets.ade20k import ADE20K
+from reconet.data.sets.cityscapes import CITYSCAPES, LABEL_IDS
 from reconet.data.sets.folder_masks import (
+    CLASS_DICT,
     CLASSES,
     LABEL_MAP,
     code_of,
@@ -54,6 +59,8 @@ DARK, BRIGHT = 64, 192  # below and from which black and white masks with smooth
 MOST_GREY = 0.15  # of their pixels
 VOC_IMAGES, VOC_LISTS = "JPEGImages", Path("ImageSets/Segmentation")
 VOC_MASKS = ("SegmentationClassPNG", "SegmentationClass")
+ADE_NAMES = "objectInfo150.txt"
+PUBLIC = "numbers have the meaning that they have in {}: a classes.txt would name them otherwise"
 UNNAMED = f"classes have no names: write them into {CLASSES}, one on each line, or --set them"
 UNNAMED_COLOURS = (
     f"colours have no names: write them into {LABEL_MAP}, a line such as road:128,64,128:: for each"
@@ -108,7 +115,7 @@ def _sample(tree: Tree) -> Values:
     """Look at a few masks."""
     layout = find_layout(tree)
     images = layout.images if layout else []
-    return _collect([images[i] for i in evenly_spaced(len(images), SAMPLED)])
+    return collect([images[i] for i in evenly_spaced(len(images), SAMPLED)])
 
 
 def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
@@ -183,21 +190,65 @@ def _mask_options(
 
 def _meaning(tree: Tree, images: Sequence[LabelledImage], progress: Progress) -> Read:
     """Return what the values in masks mean, from a file that tells it or from themselves."""
-    listed = _find_named(tree, LABEL_MAP)
+    listed = _find_named(tree, LABEL_MAP, CLASS_DICT)
     if listed is not None:
         return _of_label_map(tree.folder / listed, _sample(tree))
-    values = _collect(images, progress)
+    values = collect(images, progress)
     if not values.pixels:
         raise DataError(values.error)
     if values.colours:
         return _of_colours(values.pixels, tree.folder)
     two = black_and_white(values.pixels)
-    if two is not None:
+    names = _find_named(tree, *NAME_FILES)
+    if two is not None and names is None:
         return {"classes": [BACKGROUND, "foreground"], "label_map": two}, [UNNAMED]
-    return _of_numbers(sorted(values.pixels), tree)
+    if two is not None and names is not None:
+        given = _read_names(tree.folder / names)
+        if len(given) != 2:
+            raise DataError(
+                f"{tree.folder / names} names {counted(len(given), 'class', 'classes')}, and masks "
+                "are black and white: name what is black, then what is white."
+            )
+        means = {BACKGROUND: given[0], "foreground": given[1]}
+        return {"classes": given, "label_map": {n: means.get(to, to) for n, to in two.items()}}, []
+    known = _of_public(tree, images, values) if names is None else None
+    return known or _of_numbers(sorted(values.pixels), tree, names)
 
 
-def _collect(images: Sequence[LabelledImage], progress: Progress = SILENT) -> Values:
+def _of_public(tree: Tree, images: Sequence[LabelledImage], values: Values) -> Read | None:
+    """Return what numbers mean in trees like those of Oxford-IIIT Pet, Cityscapes and ADE20K."""
+    path, numbers = images[0].labels, values.pixels.keys()
+    if not isinstance(path, Path):
+        return None
+    if "trimaps" in path.parts and numbers <= {1, 2, 3}:
+        classes, label_map = [BACKGROUND, "foreground"], {"1": 1, "2": 0, "3": "ignore"}
+        note = "trimaps: 1 is foreground, 2 is background, and the border, 3, is void"
+        return {"classes": classes, "label_map": label_map}, [note]
+    if path.stem.endswith("_labelTrainIds") and numbers <= {*range(19), IGNORE}:
+        return {"classes": list(CITYSCAPES.info.classes)}, [PUBLIC.format(CITYSCAPES.info.title)]
+    if path.stem.endswith("_labelIds") and numbers <= {*range(34), IGNORE}:
+        label_map = {str(n): "ignore" for n in (*range(34), IGNORE)}
+        label_map |= {str(n): label for label, n in enumerate(LABEL_IDS)}
+        classes = list(CITYSCAPES.info.classes)
+        note = PUBLIC.format(CITYSCAPES.info.title)
+        return {"classes": classes, "label_map": label_map}, [note]
+    if _find_named(tree, ADE_NAMES) and numbers <= {*range(151)}:
+        classes = list(ADE20K.info.classes)
+        label_map = {"0": "ignore"} | {str(n): n - 1 for n in range(1, 151)}
+        return {"classes": classes, "label_map": label_map}, [PUBLIC.format(ADE20K.info.title)]
+    return None
+
+
+def _read_names(path: Path) -> list[str]:
+    """Read the names of classes, one on each line. A first one that means void is no class."""
+    with Place(path):
+        names = [check_name(line) for line in read_lines(path)]
+    if names[0].lower() in VOIDS:  # labelme writes the label -1 first, which is 255 in a mask
+        names = names[1:]
+    return [BACKGROUND if name.lower() in BACKGROUND_NAMES else name for name in names]
+
+
+def collect(images: Sequence[LabelledImage], progress: Progress = SILENT) -> Values:
     """Count the values of many masks, in several processes."""
     masks = [one.labels for one in images if isinstance(one.labels, Path)]
     pixels: Counter[int] = Counter()
@@ -243,21 +294,17 @@ def _of_label_map(path: Path, sampled: Values) -> Read:
     return {"classes": names, "colours": {name: list(rgb) for name, rgb in colours.items()}}, []
 
 
-def _of_numbers(values: Sequence[int], tree: Tree) -> Read:
+def _of_numbers(values: Sequence[int], tree: Tree, path: Path | None) -> Read:
     """Name the numbers in masks, by a list such as classes.txt if there is one. 255 is void."""
     numbers = [number for number in values if number != IGNORE]
-    path = _find_named(tree, *NAME_FILES)
     if path is not None:
-        with Place(tree.folder / path):
-            names = [check_name(line) for line in read_lines(tree.folder / path)]
-        if names[0].lower() in VOIDS:  # labelme writes the label -1 first, which is 255 in a mask
-            names = names[1:]
+        names = _read_names(tree.folder / path)
         if max(numbers, default=0) >= len(names):
             raise DataError(
                 f"{tree.folder / path} names {len(names)} classes, and masks hold the number "
                 f"{max(numbers)}."
             )
-        return {"classes": [BACKGROUND if n.lower() in BACKGROUND_NAMES else n for n in names]}, []
+        return {"classes": names}, []
     if len(numbers) > MOST_NUMBERS:
         raise DataError(
             f"the masks of {tree.folder} hold {len(numbers)} different numbers: are they "

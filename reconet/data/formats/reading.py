@@ -4,6 +4,7 @@ A format recognises a `Tree`, and gathers labelled images in a `Reading`. Its re
 classes, and turns photographs and labels upright.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -128,6 +129,7 @@ class Reading:
         self.folder = tree.folder
         self.images: dict[Path, LabelledImage] = {}
         self.declared: list[str] = []  # names of classes, in their order
+        self.notes: list[str] = []
         self._smaller_on_top = smaller_on_top
         self._sources: dict[Path, str] = {}
         self._left_out: dict[str, list[str]] = {}
@@ -135,6 +137,13 @@ class Reading:
     def leave_out(self, reason: str, where: object) -> None:
         """Count what is left out, to be told in a few lines. Names may hold anything."""
         self._left_out.setdefault(reason, []).append(" ".join(str(where).split())[:LONGEST])
+
+    def declare(self, names: Sequence[str], source: Path) -> None:
+        """Take the names of the classes of a file. Those of one name are one class."""
+        twice = [name for name, times in Counter(names).items() if times > 1]
+        if twice:
+            self.notes.append(f"merged: classes of one name in {source} ({such_as(twice)})")
+        self.declared += names
 
     def add(
         self, image: Path, source: Path, size: tuple[int, int], parts: Sequence[Part], split: str
@@ -164,7 +173,7 @@ class Reading:
     def result(self, sources: Iterable[Path]) -> OwnData:
         """Return what was read from these files. There must be some."""
         source = " and ".join(str(self.folder / path) for path in sources)
-        notes = [
+        notes = self.notes + [
             f"left out: {reason}: {len(places):,} ({such_as(places)})"
             for reason, places in self._left_out.items()
         ]

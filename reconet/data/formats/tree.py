@@ -18,11 +18,14 @@ MOST_FILES = 2_000_000
 LARGE = 2**22  # bytes
 DEEPEST = 12  # folders within folders
 LONGEST = 100  # letters of a name in a message
-IMAGE_FOLDERS = ("images", "image", "imgs", "img", "jpegimages", "photos", "rgb", "inputs", "data")
+IMAGE_FOLDERS = (
+    "images", "image", "imgs", "img", "jpegimages", "photos", "rgb", "inputs", "data",
+    "leftimg8bit",
+)  # fmt: skip
 MASK_FOLDERS = (
-    "masks", "mask", "labels", "label", "annotations", "annotation", "segmentationclass",
-    "segmentationclasspng", "segmentation", "segmentations", "groundtruth", "ground_truth", "gt",
-    "targets",
+    "1st_manual", "masks", "mask", "labels", "label", "annotations", "annotation",
+    "segmentationclass", "segmentationclasspng", "segmentation", "segmentations", "groundtruth",
+    "ground_truth", "gt", "targets", "gtfine", "gtcoarse", "trimaps",
 )  # fmt: skip
 SAY_NOTHING = {*IMAGE_FOLDERS, *MASK_FOLDERS, "json", "jsons", "pictures", "dataset"}
 

@@ -57,7 +57,7 @@ def read(tree: Tree, progress: Progress = SILENT) -> OwnData:
     }
     images = [image for image in tree.images if splits[image] or not split_of]
     texts, found = _label_files(tree, images), Reading(tree, smaller_on_top=True)
-    found.declared += names
+    found.declare(names, path)
     progress.start(len(images), "read labels")
     for image in images:
         progress.advance()

@@ -149,7 +149,8 @@ def read_frame(path: Path) -> Frame:
 def read_mask(path: Path) -> Label:
     """Read the numbers in a mask: the indices of a palette, never its colours.
 
-    A 1-bit mask has the numbers 0 and 1. A 16-bit mask may not go beyond 255.
+    A GIF has its greys instead: programs that write it number them anew in each file. A 1-bit mask
+    has the numbers 0 and 1. A 16-bit mask may not go beyond 255.
     """
     data = _read(path)
     plain_hw = _plain_png(data, path)
@@ -158,7 +159,11 @@ def read_mask(path: Path) -> Label:
     with _opened(data, path) as image:
         if image.format in ("JPEG", "MPO"):
             raise DataError(f"{path} is a JPEG, which blurs labels; save masks as PNG.")
-        if image.mode in ("P", "L", "1"):
+        if image.format == "GIF":
+            rgb_hwc = np.asarray(image.convert("RGB"))
+            if (rgb_hwc == rgb_hwc[..., :1]).all():
+                return rgb_hwc[..., 0].copy()
+        elif image.mode in ("P", "L", "1"):
             return np.array(image).astype(np.uint8, copy=False)
         if not image.mode.startswith("I"):
             raise ColourMaskError(

@@ -2,6 +2,7 @@
 
 Where the options name no classes, a text file in the root does, as other programs write it.
 
+class_dict.csv  a line "name,red,green,blue" for each class, below a line of titles
 labelmap.txt    of CVAT: a line "name:red,green,blue::" for each class; masks are read as colours
 classes.txt     a name on each line; number i in the masks is the i-th
 """
@@ -30,8 +31,9 @@ Byte = Annotated[int, Field(ge=0, le=255)]
 Rgb = tuple[Byte, Byte, Byte]
 ALIKE = 12  # sum of the differences in red, green and blue below which colours look alike
 JPEG = (".jpg", ".jpeg")
-LABEL_MAP, CLASSES = "labelmap.txt", "classes.txt"
+LABEL_MAP, CLASS_DICT, CLASSES = "labelmap.txt", "class_dict.csv", "classes.txt"
 LINE = re.compile(r"([^:]+):\s*(\d{1,3})\s*,\s*(\d{1,3})\s*,\s*(\d{1,3})\s*:.*")
+CSV_LINE = re.compile(r'"?([^",]+)"?\s*,\s*(\d{1,3})\s*,\s*(\d{1,3})\s*,\s*(\d{1,3})\s*')
 VOID_NAMES = ("ignore", "ignored", "void", "unlabelled", "unlabeled")
 
 
@@ -248,8 +250,11 @@ def with_classes_of_root(root: Path, options: Mapping[str, object]) -> Mapping[s
     """Add class names, and colours, from the root's own files, where the options name none."""
     if "classes" in options:
         return options
-    if (root / LABEL_MAP).is_file():
-        colours = read_label_map(root / LABEL_MAP)
+    listed = next(
+        (root / name for name in (LABEL_MAP, CLASS_DICT) if (root / name).is_file()), None
+    )
+    if listed is not None:
+        colours = read_label_map(listed)
         known = "label_map" in options or "colours" in options
         values = {} if known else {"colours": {name: list(rgb) for name, rgb in colours.items()}}
         return {**options, "classes": [name for name in colours if name != "ignore"], **values}
@@ -261,14 +266,16 @@ def with_classes_of_root(root: Path, options: Mapping[str, object]) -> Mapping[s
 def read_label_map(path: Path) -> dict[str, Colour]:
     """Read the colour of each class, in order. A name such as void becomes "ignore"."""
     colours: dict[str, Colour] = {}
-    for line in read_lines(path):
+    table = path.suffix.lower() == ".csv"
+    for line in read_lines(path)[table:]:  # titles come first in a table
         if line.startswith("#"):
             continue
-        match = LINE.fullmatch(line)
+        match = (CSV_LINE if table else LINE).fullmatch(line)
         if match is None:
+            wanted = "road,128,64,128" if table else "road:128,64,128:: as CVAT writes them"
             raise DataError(
-                f"{path}: expected lines such as road:128,64,128:: as CVAT writes them, got "
-                f"{line!r}. For names alone, call the file {CLASSES}."
+                f"{path}: expected lines such as {wanted}, got {line!r}. For names alone, call the "
+                f"file {CLASSES}."
             )
         name = match[1].strip()
         name = "ignore" if name.lower() in VOID_NAMES else name

@@ -201,6 +201,32 @@ def write_labelme(root: Path, scenes: Sequence[Scene], classes: Sequence[str]) -
         save_text(root / f"{scene.split}/{scene.name}.json", json.dumps(content))
 
 
+def write_via(root: Path, scenes: Sequence[Scene], classes: Sequence[str]) -> None:
+    """Write a file for each split, as VIA 2 exports it."""
+    for split in {scene.split for scene in scenes}:
+        content = {}
+        for scene in scenes:
+            if scene.split == split:
+                save_image(root / f"{split}/{scene.name}.png", scene)
+                regions = []
+                for area in areas(scene.label_hw):
+                    xs, ys = area.ring[::2], area.ring[1::2]
+                    shape = {"name": "polygon", "all_points_x": xs, "all_points_y": ys}
+                    told = {"note": "", "class": named(area.label, classes)}
+                    regions.append({"shape_attributes": shape, "region_attributes": told})
+                entry: dict[str, Any] = {"filename": f"{scene.name}.png", "regions": regions}
+                content[f"{scene.name}.png99"] = entry | {"size": 99, "file_attributes": {}}
+        save_text(root / f"{split}/via_region_data.json", json.dumps(content))
+
+
+def write_class_folders(root: Path, scenes: Sequence[Scene], classes: Sequence[str]) -> None:
+    for scene in scenes:
+        save_image(root / f"images/{scene.split}/{scene.name}.png", scene)
+        for label in np.unique(scene.label_hw).tolist():
+            path = root / f"masks/{scene.split}/{named(label, classes)}/{scene.name}.png"
+            save_mask(path, (scene.label_hw == label).astype(np.uint8) * 255)
+
+
 def _base64(inside_hw: NDArray[np.bool_]) -> str:
     file = BytesIO()
     Image.fromarray(inside_hw.astype(np.uint8) * 255).save(file, "PNG")
@@ -306,8 +332,10 @@ EXPORTS: dict[str, Export] = {
     "label-studio": write_label_studio,
     "label-studio-png": write_label_studio_png,
     "labelme": write_labelme,
+    "via": write_via,
     "yolo": write_yolo,
     "voc": write_voc,
+    "class-folders": write_class_folders,
     "colour-masks": write_colour_masks,
     "index-masks": write_index_masks,
 }

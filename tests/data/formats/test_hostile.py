@@ -18,7 +18,7 @@ SCENES = [
     Scene(name, split, np.full((10, 16, 3), 90, np.uint8), LABEL_HW)
     for name, split in (("a", "train"), ("b", "val"))
 ]
-JSON_FORMATS = ("coco", "coco-panoptic", "labelme", "label-studio", "label-studio-png")
+JSON_FORMATS = ("coco", "coco-panoptic", "labelme", "label-studio", "label-studio-png", "via")
 STRANGE: tuple[Any, ...] = (
     None, True, -1, 10**30, 10**309, 1e308,
     float("nan"), "x\n\x1b[2J", "", [], {}, [[]], [0, 1], {"a": 1},
@@ -321,7 +321,7 @@ def test_a_folder_of_links_in_a_circle_is_walked_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "[" * 100_000, "{}", "[1]", '{"shapes": 1}', "\x00"])
 def test_a_json_that_means_nothing_is_no_format(tmp_path: Path, content: str) -> None:
     (tmp_path / "a.json").write_text(content)
-    with pytest.raises(ReconetError, match="holds no labels of a known format"):
+    with pytest.raises(ReconetError, match="has no labels of a known format"):
         formats.read_folder(tmp_path)
 
 
