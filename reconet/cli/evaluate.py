@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from reconet.recipes.schema import Data
     from reconet.system.progress import Progress
 
-FEW_IMAGES = 30  # a bootstrap over fewer says little
-
 
 def evaluate(
     network: str = ANY_NETWORK,
@@ -128,6 +126,7 @@ def _open_fast(
 
 def _tables(result: "Evaluation") -> "list[RenderableType]":
     """Return the IoU of each class, the scores, and the protocol that they depend on."""
+    from reconet.evaluation import rough
     from reconet.evaluation.metrics import score_labels
 
     parts: list[RenderableType] = []
@@ -141,8 +140,7 @@ def _tables(result: "Evaluation") -> "list[RenderableType]":
         ]
         parts.append(make_table("IoU of each class", ["class", "%"], classes))
         parts.append(make_table(title, ["score", "%", "95 % interval"], scores))
-        if result.images < FEW_IMAGES:
-            parts.append(f"with fewer than {FEW_IMAGES} images, the intervals are rough.")
+        parts += rough(result.images)
     parts.append(f"protocol: {result.protocol}")
     before = result.in_training
     if before is not None and before["protocol"] != result.protocol:

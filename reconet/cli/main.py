@@ -11,6 +11,7 @@ from typer.core import TyperCommand
 from reconet import __version__
 from reconet.cli import bench, cache, data, zoo
 from reconet.cli.arguments import option
+from reconet.cli.compare import compare
 from reconet.cli.cost import cost
 from reconet.cli.evaluate import evaluate
 from reconet.cli.explain import explain
@@ -34,6 +35,7 @@ VERBS: dict[str, Verb] = {
     "show": show,
     "train": train,
     "evaluate": evaluate,
+    "compare": compare,
     "predict": predict,
     "suggest": suggest,
     "report": report,

@@ -1,11 +1,15 @@
 """Score trained networks on datasets.
 
 evaluate.py           evaluate a run on a split of its dataset, files for test servers
+intervals.py          95 % intervals: a bootstrap over images
+calibration.py        whether a confidence of 0.9 means 90 %, and a temperature that mends it
+compare.py            compare networks on the same images
 confusion.py          count one confusion matrix over all images and all processes
 metrics.py            scores from a confusion matrix, as each benchmark is quoted by
 kept_validation.py    what a run keeps of its best validation: counts, and some images
 """
 
+from reconet.evaluation.compare import Comparison, Difference, compare
 from reconet.evaluation.confusion import StoppedError, count_confusion, count_model_confusion
 from reconet.evaluation.evaluate import (
     Evaluation,
@@ -15,6 +19,7 @@ from reconet.evaluation.evaluate import (
     open_labelled,
     open_submission,
 )
+from reconet.evaluation.intervals import rough
 from reconet.evaluation.kept_validation import (
     KeptImage,
     best_evaluation,
@@ -24,12 +29,15 @@ from reconet.evaluation.kept_validation import (
 )
 
 __all__ = [
+    "Comparison",
+    "Difference",
     "Evaluation",
     "KeptImage",
     "StoppedError",
     "best_evaluation",
     "best_images",
     "check_classes",
+    "compare",
     "count_confusion",
     "count_model_confusion",
     "evaluate",
@@ -38,4 +46,5 @@ __all__ = [
     "no_labels_error",
     "open_labelled",
     "open_submission",
+    "rough",
 ]

@@ -51,12 +51,13 @@ class Evaluation:
     iou: dict[str, float]  # by class; NaN if the class is absent from truth and prediction
     in_training: dict[str, Any] | None = None  # its score and protocol when it was saved
     submission: str | None = None  # the file or folder for the test server
+    data: Data | None = field(default=None, repr=False)  # its settings; not in as_dict
     count_kk: Tensor = field(repr=False)  # true class, predicted class; not in as_dict
     counts: ImageCounts | None = field(default=None, repr=False)  # of each image; not in as_dict
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, with None in place of NaN."""
-        hidden = ("count_kk", "counts")
+        hidden = ("data", "count_kk", "counts")
         return {key: without_nan(one) for key, one in vars(self).items() if key not in hidden}
 
 
@@ -160,6 +161,7 @@ def evaluate(
             iou=iou,
             in_training=_score_in_training(network.info, dataset) if is_own else None,
             submission=submitted,
+            data=settings,
             count_kk=confusion.count_kk,
             counts=counts,
         )

@@ -26,6 +26,7 @@ from reconet.system.reading import read_file
 
 RESAMPLES, SEED = 2000, 0
 CONFIDENCE = 0.95
+FEW = 30  # images; a bootstrap over fewer says little
 CHUNK = 200  # resamples at a time, to bound memory
 Counts = NDArray[np.int64]
 Values = NDArray[np.float64]
@@ -43,6 +44,12 @@ class Interval:
     @property
     def excludes_zero(self) -> bool:
         return self.low > 0 or self.high < 0
+
+    @property
+    def points(self) -> str:
+        """Write a difference in points, with its interval."""
+        value, low, high = (f"{100 * one:+.2f}" for one in (self.value, self.low, self.high))
+        return f"{value} ({low} to {high})"
 
 
 @dataclass
@@ -124,6 +131,11 @@ class ImageCounts:
         )
         parts = np.split(entries, np.cumsum(lengths_n)[:-1], axis=1) if whole else []
         return cls(classes, names, parts, list(boundary_n3k)) if whole else None
+
+
+def rough(images: int) -> list[str]:
+    """Warn of intervals over few images: return a sentence, or none."""
+    return [f"With fewer than {FEW} images, the intervals are rough."] if images < FEW else []
 
 
 def iou(counts_r3k: Values) -> Values:

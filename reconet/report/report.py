@@ -91,6 +91,7 @@ def write_report(
         charts=_charts(results),
         **(_comparison(results) if len(results) > 1 else {}),
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
+        compare_command=shlex.join(["reconet", "compare", *map(str, runs)]),
         command=shlex.join(["reconet", "report", *map(str, runs), *options]),
         environment=environment(processes.device),
         trainings=[

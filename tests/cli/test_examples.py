@@ -90,7 +90,9 @@ def is_quick(example: str) -> bool:
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make the directory that the examples are pasted in."""
     directory = tmp_path_factory.mktemp("desk")
-    write_run(directory / "runs" / "first", tiny_network(tiny_recipe("model.rank=16")), log=True)
+    for name in ("first", "second"):
+        network = tiny_network(tiny_recipe("model.rank=16"))
+        write_run(directory / "runs" / name, network, log=True)
     (directory / "photos").mkdir()
     for name in ("street.jpg", "photos/a.jpg"):
         Image.fromarray(smooth_image(1, 64, 80)).save(directory / name)

@@ -210,7 +210,7 @@ def test_a_score_has_an_interval_and_its_counts_are_kept_and_used_again(
     code, out, err = ask(capsys, run)
     assert (code, err) == (0, "")
     assert "95 % interval" in out
-    assert "with fewer than 30 images, the intervals are rough" in out
+    assert "With fewer than 30 images, the intervals are rough" in out
     first = json.loads(ask(capsys, run, "--json")[1])
     for name in ("miou", "boundary_iou"):
         low, high = (first["intervals"][name][side] for side in ("low", "high"))
