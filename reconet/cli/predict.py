@@ -1,7 +1,7 @@
 """reconet predict."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,6 +67,10 @@ def predict(
         "--as FORMAT",
         "Also write labels to correct in a tool: coco, yolo, labelme, cvat or labelstudio.",
     ),
+    classes: str | None = option(
+        "--classes A,B,...", "Keep only these classes. The rest becomes background or void."
+    ),
+    gallery: bool = option("--gallery", "Also write a page with thumbnails of all.", False),
     overwrite: bool = option(
         "--overwrite", "Predict all again, and replace those of another network.", False
     ),
@@ -83,15 +87,15 @@ def predict(
 ) -> None:
     """Segment images: write a mask and an overlay of each.
 
-    For one image, the classes and their shares are printed, with the path of the overlay and the
-    time that it took. Run the command again to resume: finished images are skipped. Broken files
-    are listed at the end, and the exit code is 1. Files that reconet did not write are never
-    overwritten.
+    The classes that were found are printed with their shares. Run the command again to resume:
+    finished images are skipped. Broken files are listed at the end, and the exit code is 1. Files
+    that reconet did not write are never overwritten.
 
     \b
     Examples:
       reconet predict voc12 street.jpg
       reconet predict runs/first photos --out labelled --scales 0.75,1,1.25 --flip
+      reconet predict voc12 photos --classes person,dog --gallery
       reconet predict runs/first photos --out to-correct --as cvat
       reconet predict runs/first street.mp4 --out videos
       torchrun --nproc-per-node 8 -m reconet predict runs/voc photos
@@ -101,15 +105,19 @@ def predict(
     from reconet.inference import is_video, predict_folder
     from reconet.recipes import apply_overrides
 
+    kept = [name.strip() for name in classes.split(",")] if classes is not None else []
+    if gallery and not overlay:
+        raise RecipeError("--gallery shows overlays: leave out --no-overlay.")
     videos = [one for one in images if is_video(one)]
     if videos:
         if len(videos) < len(images):
             raise RecipeError("name images or videos, not both in one command.")
         refused = {"--probabilities": probabilities, "--no-overlay": not overlay, "--as": prelabels}
+        refused["--gallery"] = gallery
         for name in [name for name, given in refused.items() if given]:
             raise RecipeError(f"{name} is not for videos: they become one video of overlays.")
         how: dict[str, Any] = {"device": device, "precision": precision, "fast": fast}
-        _predict_videos(network, videos, out, settings, budget, overwrite, as_json, how)
+        _predict_videos(network, videos, out, settings, budget, kept, overwrite, as_json, how)
         return
     with show_progress("predict") as progress:
         result = predict_folder(
@@ -119,6 +127,7 @@ def predict(
             overlay=overlay,
             probabilities=probabilities,
             prelabels=prelabels,
+            classes=kept,
             change=lambda recipe: apply_overrides(recipe, settings),
             memory=budget,
             device=device,
@@ -129,8 +138,15 @@ def predict(
         )
     if result is None:  # of many processes, one has the result
         return
+    pages = {}
+    if gallery:
+        from reconet.report import write_gallery
+
+        pages["gallery"] = str(write_gallery(result))
     seconds = all_seconds(result.seconds)
-    print_result(result.as_dict() | {"seconds": seconds}, _tables(result, seconds), as_json)
+    lines = [bold(f"gallery: {_short(Path(page))}") for page in pages.values()]
+    parts = [*_tables(result, seconds), *lines]
+    print_result(result.as_dict() | {"seconds": seconds} | pages, parts, as_json)
     _print_remarks(result)
 
 
@@ -140,6 +156,7 @@ def _predict_videos(
     out: Path | None,
     settings: list[str],
     budget: int,
+    classes: Sequence[str],
     overwrite: bool,
     as_json: bool,
     how: Mapping[str, Any],
@@ -156,6 +173,8 @@ def _predict_videos(
         recipe = apply_overrides(predictor.network.info.recipe, settings)
         protocol = Protocol.of(recipe.eval, recipe.data)
         predictor.protocol = replace(protocol, budget_bytes=budget)
+        if classes:
+            predictor.keep_classes(classes)
         folder = out or default_out(network, how["fast"])
         results = [
             predict_video(predictor, one, folder, overwrite=overwrite, progress=progress)
@@ -184,6 +203,9 @@ def _tables(result: "FolderResult", seconds: Mapping[str, float]) -> "list[Rende
             bold(f"predictions in {_short(result.out)}"),
             make_table("", ["images", "done", "skipped", "failed"], [["", *counts]]),
         ]
+        rows = [[n, f"{100 * share:.1f}", str(k)] for n, (share, k) in result.classes().items()]
+        if rows:
+            parts.append(make_table("", ["class", "% of all pixels", "images"], rows))
     written = result.prelabels
     if written is not None:
         files = counted(written.files, "file")

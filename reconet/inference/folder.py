@@ -16,6 +16,7 @@ and several show the network the same batches, and write the same files.
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -26,6 +27,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import numpy as np
 from numpy.lib import format as npy
 
+from reconet.data.classes import photograph_palette
 from reconet.data.images.draw import write_mask
 from reconet.data.images.read import read_upright
 from reconet.errors import DataError, OutputError, RecipeError, ReconetError, is_out_of_memory, pick
@@ -56,7 +58,7 @@ from reconet.system.files import append_text, check_output_folder, write_atomic
 from reconet.system.progress import SILENT, Progress
 from reconet.system.run_files import BEST
 from reconet.system.user_cache import FAST
-from reconet.types import Image
+from reconet.types import Colour, Image
 
 if TYPE_CHECKING:
     from reconet.data.formats import WrittenLabels
@@ -81,18 +83,36 @@ class FolderResult:
     images: list[dict[str, Any]]  # source, status, and more
     untried: dict[str, int]  # other files in the folders: how many of each suffix
     seconds: dict[str, float]  # of the parts of the work
+    colours: dict[str, Colour]  # of all classes, in overlays
     prelabels: "WrittenLabels | None" = None  # if they were asked for
 
     def having(self, status: str) -> list[dict[str, Any]]:
         """Return the images with a status: done, skipped or failed."""
         return [image for image in self.images if image["status"] == status]
 
+    def classes(self) -> dict[str, tuple[float, int]]:
+        """Return the part of all pixels that each class covers and in how many images it is.
+
+        The largest comes first.
+        """
+        pixels, images = Counter[str](), Counter[str]()
+        seen = [image for image in self.images if "shares" in image]
+        for image in seen:
+            images.update(image["shares"].keys())
+            for name, share in image["shares"].items():
+                pixels[name] += share * image["width"] * image["height"]
+        total = sum(image["width"] * image["height"] for image in seen)
+        return {name: (count / total, images[name]) for name, count in pixels.most_common()}
+
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
+        found = {
+            n: {"share": share, "images": images} for n, (share, images) in self.classes().items()
+        }
         counts = {status: len(self.having(status)) for status in ("done", "skipped", "failed")}
-        values = {k: v for k, v in vars(self).items() if k not in ("out", "prelabels")}
+        values = {k: v for k, v in vars(self).items() if k not in ("out", "prelabels", "colours")}
         written = {"prelabels": self.prelabels.as_dict()} if self.prelabels else {}
-        return {"format": 1, "out": str(self.out), **counts, **values, **written}
+        return {"format": 1, "out": str(self.out), **counts, "classes": found, **values, **written}
 
 
 def predict_folder(
@@ -103,6 +123,7 @@ def predict_folder(
     overlay: bool = True,
     probabilities: bool = False,
     prelabels: str | None = None,
+    classes: Sequence[str] = (),
     change: Callable[[Recipe], Recipe] = lambda recipe: recipe,
     memory: int | None = None,
     device: str = "auto",
@@ -114,8 +135,9 @@ def predict_folder(
     """Predict all images that the arguments name, and write their files.
 
     `source` is a path or name of a network. The arguments are files, folders, globs, or @lists of
-    paths. `prelabels` is a format of WRITTEN that the labels are written in too. `change` may
-    change the recipe, and with it how images are shown. `memory` is the budget for that in bytes.
+    paths. `prelabels` is a format of WRITTEN that the labels are written in too. `classes` are the
+    only ones to keep, by default all. `change` may change the recipe, and with it how images are
+    shown. `memory` is the budget for that in bytes.
     `fast` takes the fastest way that keeps the labels. With several processes only the first one
     gets a result and reports progress.
     """
@@ -139,10 +161,12 @@ def predict_folder(
         )
         recipe = change(opened.info.recipe)
         protocol = Protocol.of(recipe.eval, recipe.data)
-        run = _hash_run(network.path, opened, protocol)
+        run = _hash_run(network.path, opened, protocol, classes)
         if memory is not None:
             protocol = replace(protocol, budget_bytes=memory)
         predictor = Predictor(opened, protocol=protocol, device=str(processes.device))
+        if classes:
+            predictor.keep_classes(classes)
         seconds = {"open": time.perf_counter() - began}
         jobs: list[Job] = []
         if found is not None:
@@ -170,6 +194,9 @@ def predict_folder(
             images=[{"source": str(path), **results[path]} for path in found.paths],
             untried=found.untried,
             seconds=seconds,
+            colours=dict(
+                zip(opened.info.classes, photograph_palette(opened.info.palette), strict=True)
+            ),
         )
         if prelabels is None:
             return result
@@ -206,7 +233,7 @@ def _open(
     return network or open_network(source, device, decided)
 
 
-def _hash_run(source: Path, network: Network, protocol: Protocol) -> str:
+def _hash_run(source: Path, network: Network, protocol: Protocol, classes: Sequence[str]) -> str:
     """Hash a network and its settings: how images are shown, and how it runs if not in fp32.
 
     --memory is left out: it belongs to the machine, which may have more or less of it now.
@@ -214,6 +241,7 @@ def _hash_run(source: Path, network: Network, protocol: Protocol) -> str:
     """
     plain = is_export(source) or network.precision == "fp32"
     settings = str(protocol) if plain else f"{protocol}; {network.how}"
+    settings += f"; only {sorted(set(classes))}" if classes else ""
     digest = hash_files(source / BEST if source.is_dir() else source, digest_bytes=8)
     return f"{digest}-{blake2b(settings.encode(), digest_size=4).hexdigest()}"
 

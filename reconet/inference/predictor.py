@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from PIL import Image as Pillow
 from torch import nn
 
+from reconet.data.classes import BACKGROUND
 from reconet.data.images.draw import overlay
 from reconet.data.images.read import decode_upright, read_upright, to_upright
-from reconet.errors import DataError, RecipeError
+from reconet.errors import DataError, RecipeError, pick
 from reconet.inference.network import (
     Network,
     find_network,
@@ -39,7 +40,7 @@ from reconet.inference.windows import (
 )
 from reconet.system.distributed import pick_device
 from reconet.system.progress import NOTES, Progress
-from reconet.types import Colour, Image, Label, Palette
+from reconet.types import IGNORE, Colour, Image, Label, Palette
 
 # A file, its bytes, an open file, or RGB uint8 (h, w, 3).
 ImageSource = str | Path | bytes | BinaryIO | Pillow.Image | Image
@@ -76,7 +77,7 @@ class Prediction:
         Classes that do not occur are left out.
         """
         count_k = np.bincount(self.label_hw.ravel(), minlength=len(self.classes))
-        share_k = count_k / self.label_hw.size
+        share_k = count_k[: len(self.classes)] / self.label_hw.size  # without void
         order = np.argsort(-share_k, kind="stable")
         return {self.classes[k]: float(share_k[k]) for k in order if count_k[k]}
 
@@ -112,6 +113,7 @@ class Predictor:
         recipe = network.info.recipe
         self.network = network
         self.protocol = protocol or Protocol.of(recipe.eval, recipe.data)
+        self._shown_n = np.arange(256, dtype=np.uint8)  # the label that each label is shown as
 
     @classmethod
     def from_run(
@@ -218,7 +220,8 @@ class Predictor:
                     for rows, probability_hkw in probability_bands(
                         self.network.forward, pixels_hwc, self.protocol, classes, own
                     ):
-                        label_hw[rows] = best_class(probability_hkw)[0].cpu().numpy()
+                        best_hw = best_class(probability_hkw)[0].cpu().numpy()
+                        label_hw[rows] = self._shown_n[best_hw]
                         if probability_khw is not None:
                             part_khw = probability_hkw.transpose(0, 1)
                             probability_khw[:, rows] = part_khw.cpu().numpy()
@@ -245,10 +248,20 @@ class Predictor:
         )
         for rows, probability_hkw in parts:
             best_label_hw, best_hw = best_class(probability_hkw)
-            label_hw[rows] = best_label_hw.cpu().numpy()
+            label_hw[rows] = self._shown_n[best_label_hw.cpu().numpy()]
             byte_hw = best_hw.mul_(255).round_().clamp_(0, 255).to(torch.uint8)
             probability_hw[rows] = byte_hw.cpu().numpy()
         return label_hw, probability_hw
+
+    def keep_classes(self, names: Sequence[str]) -> None:
+        """Turn all other classes into background, or into void if there is none.
+
+        Probabilities stay those of all classes.
+        """
+        labels = {name: label for label, name in enumerate(self.classes)}
+        kept = [pick(labels, name, "class") for name in names]
+        self._shown_n[:] = labels.get(BACKGROUND, IGNORE)
+        self._shown_n[kept] = kept
 
     def images_at_once(self, size: tuple[int, ...]) -> int:
         """Return how many images of a size (h, w) go through the network together."""

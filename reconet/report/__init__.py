@@ -2,6 +2,7 @@
 
 html.py      fill the templates of pages; explain, suggest and study use it too
 compare.py   a page that compares networks on the same images
+gallery.py   write_gallery(): thumbnails of the predictions of a folder
 report.py    write_report(): read runs, fill the page, write it
 templates/   the pages and their style
 """
@@ -13,6 +14,7 @@ from reconet.report.compare import (
     image_differences,
     write_comparison,
 )
+from reconet.report.gallery import write_gallery
 from reconet.report.html import (
     Series,
     confusion_matrix,
@@ -39,5 +41,6 @@ __all__ = [
     "percent",
     "png_source",
     "write_comparison",
+    "write_gallery",
     "write_report",
 ]

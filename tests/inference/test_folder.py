@@ -11,8 +11,11 @@ from PIL import Image as Pillow
 
 from reconet import Predictor
 from reconet.cli import main
+from reconet.data.classes import colour_map
 from reconet.inference import predict_folder
-from tests.factories import ProgressRecorder
+from reconet.models import save_trained
+from reconet.types import IGNORE
+from tests.factories import ProgressRecorder, tiny_network
 from tests.inference.helpers import ask_predict, read_tree, save_image
 from tests.launch import finish, start
 
@@ -263,3 +266,68 @@ def test_links_do_not_lead_out_of_the_output_folder(
     assert (code, result["done"], result["failed"]) == (1, 1, 1)
     assert "a link leads out of" in err
     assert read_tree(tmp_path / "away") == {}
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of a network with a background and three other classes."""
+    path = tmp_path_factory.mktemp("named") / "net.safetensors"
+    names = ("background", "person", "dog", "sofa")
+    save_trained(path, tiny_network(classes=names, palette=colour_map(4), decided=True))
+    return path
+
+
+def test_a_folder_gets_a_table_of_its_classes_and_a_gallery(
+    capsys: pytest.CaptureFixture[str], named: Path, tmp_path: Path
+) -> None:
+    for number, name in enumerate(("a", "b & <i>c#1")):
+        save_image(tmp_path / "in" / f"{name}.png", number, 30 + 20 * number)
+    out = tmp_path / "out"
+    words: tuple[object, ...] = (tmp_path / "in", "--out", out, "--gallery")
+    code, result, err = ask_predict(capsys, named, *words, "--json")
+    assert (code, err) == (0, "")
+    labels = [np.array(Pillow.open(out / f"{n}.png")).ravel() for n in ("a", "b & <i>c#1")]
+    pixels = np.bincount(np.concatenate(labels), minlength=4)
+    assert len(result["classes"]) == np.count_nonzero(pixels) > 1
+    for number, name in enumerate(("background", "person", "dog", "sofa")):
+        if pixels[number]:
+            share = pytest.approx(pixels[number] / pixels.sum())
+            count = sum(bool((one == number).any()) for one in labels)
+            assert result["classes"][name] == {"share": share, "images": count}
+    page = (out / "gallery.html").read_text()
+    assert page.count("<figure>") == page.count("data:image/jpeg;base64,") == 2
+    assert 'href="b%20%26%20%3Ci%3Ec%231.overlay.jpg"' in page
+    assert "<i>" not in page
+    text = ask_predict(capsys, named, *words)[1]["text"]  # again: all is done before
+    assert "% of all pixels" in text
+    (out / "gallery.html").write_text("mine")
+    assert ask_predict(capsys, named, *words)[0] == 2
+    assert (out / "gallery.html").read_text() == "mine"
+
+
+def test_only_the_classes_that_are_named_stay(
+    capsys: pytest.CaptureFixture[str], named: Path, run: Path, tmp_path: Path
+) -> None:
+    save_image(tmp_path / "in" / "a.png", 3)
+    everything, some = tmp_path / "all", tmp_path / "some"
+    ask_predict(capsys, named, tmp_path / "in", "--out", everything)
+    label_hw = np.array(Pillow.open(everything / "a.png"))
+    names = ("background", "person", "dog", "sofa")
+    kept = int(np.bincount(label_hw.ravel())[1:].argmax()) + 1
+    words = (tmp_path / "in", "--out", some, "--classes", names[kept], "--json")
+    code, result, err = ask_predict(capsys, named, *words)
+    assert (code, err) == (0, "")
+    kept_hw = np.array(Pillow.open(some / "a.png"))
+    assert (kept_hw == np.where(label_hw == kept, kept, 0)).all()
+    assert set(result["classes"]) <= {"background", names[kept]}
+    code, _, err = ask_predict(capsys, named, tmp_path / "in", "--out", some)
+    assert (code, "with other settings" in err) == (2, True)
+    code, _, err = ask_predict(capsys, named, tmp_path / "in", "--classes", "persn")
+    assert (code, "'person'" in err) == (2, True)
+    predictor = Predictor.from_run(run, device="cpu", precision="fp32")  # without a background
+    before = predictor(tmp_path / "in" / "a.png")
+    most = int(np.bincount(before.label_hw.ravel()).argmax())
+    predictor.keep_classes([predictor.classes[most]])
+    after = predictor(tmp_path / "in" / "a.png")
+    assert (after.label_hw == np.where(before.label_hw == most, most, IGNORE)).all()
+    assert set(after.shares()) == {predictor.classes[most]}
