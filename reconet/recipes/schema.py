@@ -127,7 +127,7 @@ class Model(Settings):
     """The network: backbone, context and classifiers."""
 
     backbone: str = "resnet101"
-    """resnet18, 34, 50, 101 or 152, mobilenet_v2, hf:HUB_ID or hf:FOLDER (docs/backbones.md)"""
+    """resnet18 to resnet152, mobilenet_v2, hf:HUB_ID, hf:FOLDER or timm:NAME (docs/backbones.md)"""
     backbone_config: BackboneConfig = {}
     """what an hf: backbone is built from; read from its hub id or folder if it is empty"""
     stem: Literal["deep", "deep32", "plain"] = "deep"
