@@ -149,7 +149,29 @@ def _data(found: Recognised, settings: Sequence[str]) -> Data:
     options = {"title": found.data.folder.absolute().name, **folder_options(found.data)}
     data = Data(name="folder", root=found.data.folder.absolute(), options=options)
     about_data = [one for one in settings if one.startswith("data.")]
-    return apply_overrides(Recipe(data=data, train=Train(steps=1)), about_data).data
+    chosen = apply_overrides(Recipe(data=data, train=Train(steps=1)), about_data).data
+    return chosen.model_copy(update={"options": with_names(chosen.options, options)})
+
+
+def with_names(chosen: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the classes that were found other names. Values in masks keep their meaning."""
+    names, old = chosen.get("classes"), found["classes"]
+    told = [key for key in ("label_map", "colours") if found.get(key)]
+    theirs = any(chosen.get(key) != found[key] for key in told)
+    if not told or theirs or not isinstance(names, list) or names == old:
+        return dict(chosen)
+    if len(names) != len(old):
+        raise RecipeError(
+            f"data.options.classes has {counted(len(names), 'name')}, and the masks hold "
+            f"{counted(len(old), 'class', 'classes')}, in this order: {', '.join(old)}."
+        )
+    changed, name_of = dict(chosen), dict(zip(old, names, strict=True))
+    if found.get("colours"):
+        changed["colours"] = {name_of.get(n, n): c for n, c in found["colours"].items()}
+    if found.get("label_map"):
+        means = found["label_map"].items()
+        changed["label_map"] = {n: name_of.get(to, to) for n, to in means}
+    return changed
 
 
 def _check(

@@ -241,3 +241,61 @@ def test_several_processes_are_told_to_take_a_recipe(
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(RecipeError, match="several processes take a recipe"):
         check_one_process("mine")
+
+
+@pytest.mark.parametrize("way", ["--set", "classes.txt"])
+def test_black_and_white_have_the_names_that_people_give(tmp_path: Path, way: str) -> None:
+    folder = exported(tmp_path / "mine", "index-masks")
+    for path in folder.glob("masks/*/*.png"):
+        label_hw = np.asarray(Image.open(path))
+        save_mask(path, np.where(label_hw == 1, 255, 0).astype(np.uint8))
+    (folder / "classes.txt").unlink()
+    settings = ['data.options.classes=["wall","crack"]']
+    if way == "classes.txt":
+        (folder / "classes.txt").write_text("wall\ncrack\n")
+        settings = []
+    found = inspect_folder(folder, settings, device="cpu", workers=0)
+    assert found.report.ok
+    data = found.recipe.data
+    dataset = open_dataset("folder", "train", data.root, data.options)
+    assert dataset.info.classes == ("wall", "crack")
+    np.testing.assert_array_equal(dataset[0].label_hw, scenes()[0].label_hw == 1)
+    with pytest.raises(RecipeError, match="the masks hold 2 classes, in this order"):
+        inspect_folder(folder, ['data.options.classes=["a","b","c"]'], device="cpu", workers=0)
+
+
+def test_other_names_keep_the_meaning_of_colours(tmp_path: Path) -> None:
+    folder = exported(tmp_path / "mine", "colour-masks")
+    settings = ['data.options.classes=["a","b","c"]']
+    found = inspect_folder(folder, settings, device="cpu", workers=0, keep_masks=True)
+    data = found.recipe.data
+    dataset = open_dataset("folder", "train", data.root, data.options)
+    assert dataset.info.classes == ("a", "b", "c")
+    np.testing.assert_array_equal(dataset[0].label_hw, scenes()[0].label_hw)
+
+
+@pytest.mark.parametrize("form", ["labelme", "index-masks"])
+def test_images_that_contradict_each_other_stop_until_one_option_leaves_them_out(
+    tmp_path: Path, form: str
+) -> None:
+    folder = exported(tmp_path / "mine", form, 8, "train")
+    images = sorted(folder.rglob("train/0.png"), key=lambda path: "masks" in path.parts)
+    copy = images[0].with_name("1.png")
+    copy.write_bytes(images[0].read_bytes())
+    other = scenes()[0].label_hw[::-1]
+    if form == "labelme":
+        text = copy.with_suffix(".json").read_text().replace('"roof"', '"tree"')
+        copy.with_suffix(".json").write_text(text)
+    else:
+        save_mask(folder / "masks/train/1.png", other)
+        for kind in ("images", "masks"):  # without splits
+            for path in (folder / kind / "train").iterdir():
+                path.rename(folder / kind / path.name)
+            (folder / kind / "train").rmdir()
+    found = inspect_folder(folder, device="cpu", workers=0)
+    [problem] = found.report.problems
+    assert problem.kind == "duplicate-mask"
+    [proposal] = problem.proposals
+    again = inspect_folder(folder, proposal.settings, device="cpu", workers=0, keep_masks=True)
+    assert again.report.ok
+    assert sum(split.images for split in again.report.splits) == 6

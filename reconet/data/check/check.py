@@ -113,11 +113,11 @@ def check_splits(
     about_values = list(find_in_values(facts, info, options, label_map_file))
     findings = [
         *find_in_splits(datasets, subset),
-        *find_in_files(facts),
+        *find_in_files(facts, options),
         *about_values,
         # If masks are read wrongly, a class without pixels says nothing.
         *([] if about_values else find_empty(facts, info, subset)),
-        *find_copies(facts, info.disjoint),
+        *find_copies(facts, info.disjoint, options),
     ]
     return CheckReport(
         dataset=info.name,

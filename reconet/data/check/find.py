@@ -48,19 +48,24 @@ def find_in_splits(datasets: Sequence[Dataset], subset: bool) -> Iterator[Findin
     yield from name_some("missing-partner", text, orphans, level=level)
 
 
-def find_in_files(facts: Samples) -> Iterator[Finding]:
+def find_in_files(facts: Samples, options: FolderOptions | None = None) -> Iterator[Finding]:
     """Find files that are missing, cannot be read, or do not fit each other."""
+
+    def out(some: Samples) -> list[Proposal]:
+        return _exclude("to leave them out", some, facts, options)
+
     for word in ("image", "mask"):
         files = [(fact, fact.image if word == "image" else fact.mask) for fact in facts]
         missing = [fact for fact, file in files if file.missing]
-        yield from _about(f"missing-{word}", missing, f"{counted(len(missing), word)} not there")
+        text = f"{counted(len(missing), word)} not there"
+        yield from _about(f"missing-{word}", missing, text, out(missing))
         groups: dict[str, list[SampleFacts]] = defaultdict(list)
         for fact, file in files:
             if file.error and not file.missing:
                 groups[file.error].append(fact)
         for reason, some in groups.items():
             text = f"{counted(len(some), word)}: {reason.rstrip('.')}"
-            yield from _about(f"unreadable-{word}", some, text)
+            yield from _about(f"unreadable-{word}", some, text, out(some))
     differ = [fact for fact in facts if fact.sizes_differ]
     turned = [fact for fact in differ if fact.image.turn >= 5 and fact.is_swapped]
     other = [fact for fact in differ if fact not in turned]
@@ -70,12 +75,14 @@ def find_in_files(facts: Samples) -> Iterator[Finding]:
         "height and width, and a mask of the turned size. The orientation is not applied"
     )
     told = any(fact.image.turn >= 5 and not fact.is_swapped for fact in as_stored)
-    yield from _about("exif", turned, text, () if told else (UPRIGHT,))
+    yield from _about("exif", turned, text, [*([] if told else [UPRIGHT]), *out(turned)])
     if other:
         sizes = f"{_size(other[0].mask.size)} for {_size(other[0].image.size)} (width x height)"
         text = f"{counted(len(other), 'mask')} of another size than the image, such as {sizes}"
         swapped = all(fact.is_swapped for fact in other)
-        yield from _about("size", other, text + ". Height and width are swapped" * swapped)
+        yield from _about(
+            "size", other, text + ". Height and width are swapped" * swapped, out(other)
+        )
     unclear = [fact for fact in as_stored if fact.image.turn < 5 or fact.is_swapped]
     text = (
         f"{counted(len(unclear), 'image has', 'images have')} an EXIF orientation, which is "
@@ -84,7 +91,20 @@ def find_in_files(facts: Samples) -> Iterator[Finding]:
     yield from _about("exif-unclear", unclear, text, level="note")
 
 
-def find_copies(facts: Samples, disjoint: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+def _exclude(
+    condition: str, some: Samples, facts: Samples, options: FolderOptions | None
+) -> list[Proposal]:
+    """Propose to leave out some images. This helps where files cannot be changed."""
+    if options is None or not some or 2 * len(some) > len(facts):
+        return []
+    times = Counter(fact.name for fact in facts)
+    names = (f.name if times[f.name] == 1 else f"{f.split}/{f.name}" for f in some)
+    return [Proposal(condition, {"exclude": [*dict.fromkeys((*options.exclude, *names))]})]
+
+
+def find_copies(
+    facts: Samples, disjoint: Sequence[tuple[str, str]], options: FolderOptions | None = None
+) -> Iterator[Finding]:
     """Find images with the same pixels, in one split or in two that must not share any."""
     groups: dict[bytes, list[SampleFacts]] = defaultdict(list)
     for fact in facts:
@@ -96,22 +116,28 @@ def find_copies(facts: Samples, disjoint: Sequence[tuple[str, str]]) -> Iterator
         both = [group for group in shared if len({fact.split for fact in group}) == 2]
         names = [" = ".join(_unique(f"{f.name} of {f.split}" for f in group)) for group in both]
         text = counted(len(both), "image is", "images are")
-        yield from name_some(
-            "leak", f"{text} in both, so that scores would be too good", names, splits
-        )
+        text += " in both, so that scores would be too good"
+        first = [fact for group in both for fact in group if fact.split == splits[0]]
+        out = _exclude(f"to leave them out of {splits[0]}", first, facts, options)
+        yield from name_some("leak", text, names, splits, proposals=out)
     for split in _unique(fact.split for fact in facts):
         by_kind: dict[str, list[str]] = {"duplicate": [], "duplicate-mask": []}
+        contradict: list[SampleFacts] = []
         for group in copies:
             own = [fact for fact in group if fact.split == split]
             differ = len({fact.mask.digest for fact in own} - {b""}) > 1
             if len(own) > 1:
                 names = by_kind["duplicate-mask" if differ else "duplicate"]
                 names.append(" = ".join(_unique(fact.name for fact in own)))
+                contradict += own if differ else []
         for kind, names in by_kind.items():
             level: Level = "note" if kind == "duplicate" else "problem"
             text = f"{counted(len(names), 'image is', 'images are')} there more than once"
-            text += ", with different masks" * (kind == "duplicate-mask")
-            yield from name_some(kind, text, names, [split], level=level)
+            out = []
+            if kind == "duplicate-mask":
+                text += ", with different masks"
+                out = _exclude("to leave out all of them", contradict, facts, options)
+            yield from name_some(kind, text, names, [split], level=level, proposals=out)
 
 
 def find_in_values(

@@ -27,7 +27,7 @@ from reconet.data.labels import LabelReader
 from reconet.data.prepare import Job, PreparePlan, check_written, run_plan, write_list
 from reconet.data.sets.folder import Found, dataset_of, name_of
 from reconet.data.sets.folder_masks import FolderOptions
-from reconet.data.sets.folder_val import images_of
+from reconet.data.sets.folder_val import divide_pairs
 from reconet.errors import DataError, OutputError
 from reconet.system.files import lock_file, open_own, write_text
 from reconet.system.progress import SILENT, Progress
@@ -47,10 +47,10 @@ def labels_folder(own: OwnData) -> Path | None:
 
 def folder_options(own: OwnData) -> dict[str, Any]:
     """Return the options by which the dataset `folder` opens these data, once they are kept."""
-    place = labels_folder(own)
+    place, options = labels_folder(own), {**own.options, "val_choice": "images"}
     if place is None:
-        return dict(own.options)
-    return {**own.options, "pairs": str(place / (ALL if _one_list(own) else "{split}.tsv"))}
+        return options
+    return {**options, "pairs": str(place / (ALL if _one_list(own) else "{split}.tsv"))}
 
 
 def is_kept(own: OwnData) -> bool:
@@ -95,7 +95,7 @@ def open_drawn(own: OwnData, options: FolderOptions) -> list[Dataset]:
         if not isinstance(one.labels, Path)
     }
     opened: list[Dataset] = []
-    for split, pairs in _pairs(own, place, options.val_fraction).items():
+    for split, pairs in _pairs(own, place, options).items():
         dataset = dataset_of(split, options, Found(pairs))
         if drawings and isinstance(dataset.read_label, LabelReader):
             reader = replace(dataset.read_label, read=partial(_draw_one, drawings=drawings))
@@ -120,7 +120,7 @@ def _one_list(own: OwnData) -> bool:
     return "test" not in splits and not {"train", "val"} <= splits
 
 
-def _pairs(own: OwnData, place: Path, val_fraction: float) -> dict[str, list[Pair]]:
+def _pairs(own: OwnData, place: Path, options: FolderOptions) -> dict[str, list[Pair]]:
     """Return image and mask of each split."""
     pairs: dict[str, Pair] = {}
     split_of: dict[str, str] = {}
@@ -135,9 +135,10 @@ def _pairs(own: OwnData, place: Path, val_fraction: float) -> dict[str, list[Pai
         pairs[name] = Pair(name, own.folder.absolute() / one.image, mask)
         split_of[name] = one.split
     if not {"train", "val"} <= set(split_of.values()):
-        rest = sorted(name for name in pairs if split_of[name] != "test")
+        kept = [n for n in sorted(pairs) if not _one_list(own) or options.keeps("", n)]
+        rest = [pairs[name] for name in kept if split_of[name] != "test"]
         for split in ("train", "val"):
-            split_of |= dict.fromkeys(images_of(split, rest, val_fraction), split)
+            split_of |= {pair.name: split for pair in divide_pairs(split, rest, options)}
     found: dict[str, list[Pair]] = {"train": [], "val": [], "test": []}
     for name, pair in sorted(pairs.items()):  # one order for all formats: it decides the batches
         found[split_of[name] or "train"].append(pair)
@@ -146,7 +147,7 @@ def _pairs(own: OwnData, place: Path, val_fraction: float) -> dict[str, list[Pai
 
 def _finish(own: OwnData, place: Path, jobs: Sequence[Job]) -> dict[str, int]:
     check_written(jobs)
-    every = _pairs(own, place, FolderOptions.model_fields["val_fraction"].default)
+    every = _pairs(own, place, FolderOptions.model_validate(folder_options(own)))
     if _one_list(own):
         every = {Path(ALL).stem: [pair for some in every.values() for pair in some]}
     root = own.folder.absolute()

@@ -78,7 +78,11 @@ def open_folder(root: Path, split: str, options: FolderOptions) -> FileDataset:
 
 
 def dataset_of(split: str, options: FolderOptions, found: Found) -> FileDataset:
-    """Return the dataset of these files."""
+    """Return the dataset of these files, without those that the options exclude."""
+    found = found._replace(
+        pairs=[pair for pair in found.pairs if options.keeps(split, pair.name)],
+        without_mask=tuple(name for name in found.without_mask if options.keeps(split, name)),
+    )
     info = replace(
         FOLDER.info,
         classes=options.classes,
@@ -133,7 +137,7 @@ def _from_folders(root: Path, split: str, options: FolderOptions) -> Found:
     used = {name + end for name in found}
     orphans = tuple(name for name in mask_of if name not in used)
     if place == Place():
-        pairs = divide_pairs(split, pairs, options)
+        pairs = divide_pairs(split, [p for p in pairs if options.keeps("", p.name)], options)
         alone = alone if split == "train" else ()  # they belong to neither
     return Found(pairs, alone, orphans)
 
@@ -230,7 +234,8 @@ def _from_pairs(root: Path, split: str, options: FolderOptions) -> Found:
         return Found(list(pairs.values()))
     if split == "test":
         raise AbsentError(f"{path} has no test images: use a file for each split, {{split}}.tsv.")
-    return Found(divide_pairs(split, [pairs[name] for name in sorted(pairs)], options))
+    kept = [pairs[name] for name in sorted(pairs) if options.keeps("", name)]
+    return Found(divide_pairs(split, kept, options))
 
 
 def _by_name(folder: Path, suffixes: Sequence[str]) -> dict[str, Path]:

@@ -101,8 +101,10 @@ class FolderOptions(Settings):
     """what to call the dataset"""
     val_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1
     """fraction of the images that is val, where no folders or lists decide"""
-    val_choice: Literal["hash", "classes"] = "hash"
-    """choose val by a hash of the names alone, or also so that each class is in train and val"""
+    val_choice: Literal["hash", "images", "classes"] = "hash"
+    """choose val by a hash of names, or keep equal images together, or also each class in both"""
+    exclude: Annotated[tuple[str, ...], Field(examples=['["a", "train/b"]'])] = ()
+    """names of images to leave out, such as a, or train/a for that of one split"""
 
     @property
     def ignored(self) -> tuple[int, ...]:
@@ -160,6 +162,10 @@ class FolderOptions(Settings):
         if any(by_split) and any(one.endswith(".txt") for one in (self.splits or {}).values()):
             raise ValueError("if images has {split}, splits names folders, not lists")
         return self
+
+    def keeps(self, split: str, name: str) -> bool:
+        """Return whether an image is not left out."""
+        return name not in self.exclude and f"{split}/{name}" not in self.exclude
 
     def label_of(self, meaning: int | str) -> int:
         """Return the label of a class, given by number or name, or IGNORE."""

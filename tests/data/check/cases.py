@@ -196,19 +196,25 @@ SPLITS = {
 }
 FILES = {
     "JPEG masks": case("unreadable-mask", jpeg_masks, ABC, says="6 masks: it is a JPEG"),
-    "wide masks": Case(wide_masks, ABC, ("unreadable-mask",) * 6, says="16-bit"),
+    "wide masks": Case(wide_masks, ABC, ("unreadable-mask",) * 6, ("exclude",) * 6, says="16-bit"),
     "damaged images": Case(
-        damaged(images_a=b"", images_c=b"?"), ABC, ("unreadable-image",) * 2, says="is empty"
+        damaged(images_a=b"", images_c=b"?"),
+        ABC,
+        ("unreadable-image",) * 2,
+        ("exclude",) * 2,
+        says="is empty",
     ),
-    "a damaged mask": case("unreadable-mask", damaged(masks_c=b"\x89PNG\r\n\x1a\n"), ABC),
+    "a damaged mask": case(
+        "unreadable-mask", damaged(masks_c=b"\x89PNG\r\n\x1a\n"), ABC, "exclude"
+    ),
     "masks of turned images": case(
         "exif", turned(6, 8), ABC, "upright", says="6 images have an EXIF orientation"
     ),
-    "masks of some turned images": case("exif", turned(1, 6), ABC, "upright"),
-    "masks of half of the turned images": case("exif", turned(6, every=2), ABC),
+    "masks of some turned images": case("exif", turned(1, 6), ABC, "upright", "exclude"),
+    "masks of half of the turned images": case("exif", turned(6, every=2), ABC, "exclude"),
     "turned squares": case("exif-unclear", turned(6, square=True), ABC, notes_only=True),
     "images upside down": case("exif-unclear", turned(3), ABC, notes_only=True),
-    "a smaller mask": case("size", other_sizes, ABC, says="32 x 22 for 32 x 24"),
+    "a smaller mask": case("size", other_sizes, ABC, "exclude", says="32 x 22 for 32 x 24"),
     "height and width swapped": case("size", swapped_sizes, ABC, says="are swapped"),
     "images without masks": case(
         "missing-mask", without("masks/a.png", "masks/d.png"), ABC, says="2 images"
@@ -220,11 +226,16 @@ FILES = {
         with_pairs("masks/b.png", "images/c.png"),
         ABC,
         ("missing-image", "missing-mask"),
+        ("exclude", "exclude"),
         options={"pairs": "{split}.tsv"},
     ),
-    "a leak": case("leak", copied("train/1", "val/4"), ABC, says="1 of train = 4 of val"),
+    "a leak": case(
+        "leak", copied("train/1", "val/4"), ABC, "exclude", says="1 of train = 4 of val"
+    ),
     "a copy": case("duplicate", copied("train/0", "train/3"), ABC, notes_only=True),
-    "a copy with another mask": case("duplicate-mask", copied("train/0", "train/2", False), ABC),
+    "a copy with another mask": case(
+        "duplicate-mask", copied("train/0", "train/2", False), ABC, "exclude"
+    ),
     "an empty mask": case("all-void", some_void, ABC, notes_only=True),
     "only empty masks": case("all-void", masks(255), ABC),
     "a class without pixels": case("class-empty", masks(0, 2), ABC, says="(door)"),

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,3 +74,33 @@ def test_moving_images_never_leaves_more_classes_in_one_part_alone(
 def test_new_datasets_keep_classes_and_recipes_of_older_runs_their_split() -> None:
     assert find_recipe("folder/reconet").data.options == {"val_choice": "classes"}
     assert FolderOptions(classes=("a",)).val_choice == "hash"
+
+
+@pytest.mark.parametrize("choice", ["images", "classes"])
+def test_equal_images_are_on_one_side_of_the_split(tmp_path: Path, choice: str) -> None:
+    names = [f"{letter}{copy}" for letter in "abcdefgh" for copy in range(3)]
+    write_flat(tmp_path, names)
+    for name in names:
+        (tmp_path / f"images/{name}.jpg").write_bytes(
+            (tmp_path / f"images/{name[0]}0.jpg").read_bytes()
+        )
+    sides = {
+        split: {name[0] for name in names_of(opened(tmp_path, split, val_choice=choice))}
+        for split in ("train", "val")
+    }
+    assert sides["train"] | sides["val"] == set("abcdefgh")
+    assert not sides["train"] & sides["val"]
+    hashed = {
+        split: {name[0] for name in names_of(opened(tmp_path, split))} for split in ("train", "val")
+    }
+    assert hashed["train"] & hashed["val"]  # as older runs were split
+
+
+def test_excluded_images_are_in_neither_part(tmp_path: Path) -> None:
+    write_flat(tmp_path, list("abcdef"))
+    some = {
+        n for split in ("train", "val") for n in names_of(opened(tmp_path, split, exclude=["b"]))
+    }
+    assert some == set("acdef")
+    train = names_of(opened(tmp_path, "train"))
+    assert names_of(opened(tmp_path, "train", exclude=[f"train/{train[0]}"])) == train[1:]
