@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reconet.cli.arguments import JSON, argument, option
-from reconet.cli.output import make_table, print_note, print_result
+from reconet.cli.output import bold, print_note, print_result
 from reconet.system.files import readable_bytes
 from reconet.system.readable import counted
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import RenderableType
 
     from reconet.cache.manage import Item
 
@@ -21,7 +21,7 @@ SECONDS = {"days": 86400, "hours": 3600, "minutes": 60}
 def list_(as_json: bool = JSON) -> None:
     """List what is cached: features, drawn masks, what --fast found.
 
-    The table has dataset and network of each, and how complete it is.
+    Each has its dataset and network, and how complete it is.
 
     The cache is in $RECONET_CACHE, by default in ~/.cache/reconet. docs/frozen.md tells what it
     is for.
@@ -39,7 +39,7 @@ def list_(as_json: bool = JSON) -> None:
         "bytes": sum(item.bytes for item in items),
         "items": [item.as_dict() for item in items],
     }
-    print_result(values, [_table(root, items)], as_json)
+    print_result(values, _listing(root, items), as_json)
 
 
 def clear(
@@ -79,27 +79,20 @@ def clear(
         print_note(f"{item.name} is in use by a running process, and stays.")
 
 
-def _table(root: Path, items: "Sequence[Item]") -> "Table":
-    rows = [
-        [
-            item.name,
-            item.kind,
-            _images(item),
-            _network(item),
-            f"{item.done:,} of {item.total:,}",
-            readable_bytes(item.bytes),
-            "now" if item.in_use else _ago(time.time() - item.last_use),
+def _listing(root: Path, items: "Sequence[Item]") -> "list[RenderableType]":
+    """Return a few lines for each item: names and paths are copied, so no table breaks them."""
+    lines: list[RenderableType] = [bold(f"Cache in {root}")]
+    for item in items:
+        used = "now" if item.in_use else _ago(time.time() - item.last_use)
+        lines += [
+            bold(item.name),
+            f"  {item.kind}, {item.done:,} of {item.total:,}, {readable_bytes(item.bytes)}, "
+            f"last used {used}",
+            f"  images: {_images(item)}",
+            f"  network: {_network(item)}",
         ]
-        for item in items
-    ]
     total = readable_bytes(sum(item.bytes for item in items))
-    return make_table(
-        f"Cache in {root}",
-        ["name", "what", "images", "network", "entries", "on disk", "last use"],
-        rows,
-        text=("what", "images", "network"),
-        caption=f"{total} in all" if items else "It is empty.",
-    )
+    return [*lines, f"{total} in all" if items else "It is empty."]
 
 
 def _images(item: "Item") -> str:

@@ -1,6 +1,7 @@
 """reconet cost."""
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reconet.cli.arguments import (
@@ -10,7 +11,6 @@ from reconet.cli.arguments import (
     argument,
     option,
     parse_size,
-    resolve_recipe,
 )
 from reconet.cli.output import MIB, make_table, print_result
 from reconet.errors import RecipeError, pick
@@ -28,7 +28,7 @@ DEFAULT_RECIPE = "voc12/reconet_r101"
 def cost(
     recipe: str | None = argument(
         "RECIPE",
-        f"A name of `reconet recipes`, or a recipe file. By default {DEFAULT_RECIPE}.",
+        f"A recipe, by name or file, a run or a .safetensors file. By default {DEFAULT_RECIPE}.",
         None,
     ),
     settings: list[str] | None = SET,
@@ -64,12 +64,30 @@ def cost(
         return
     from reconet.cost import recipe_costs
     from reconet.data import DATASETS
+    from reconet.recipes import apply_overrides, find_recipe, with_context
 
-    resolved = resolve_recipe(recipe or DEFAULT_RECIPE, settings)
-    height, width = parse_size(size) if size is not None else resolved.data.crop
-    classes = classes or len(pick(DATASETS, resolved.data.name, "dataset").info.classes) or 21
-    costs = recipe_costs(resolved, context or [resolved.model.context], (height, width), classes)
-    title = f"{resolved.model.backbone}, one {height} x {width} image, {counted(classes, 'class')}"
+    known = None
+    if recipe is not None and recipe.endswith(".safetensors"):
+        from reconet.models.trained import read_info
+
+        known = read_info(Path(recipe))
+    base = known.recipe if known else find_recipe(recipe or DEFAULT_RECIPE)
+    # Settings come last: options of a context are those of the one that is counted.
+    recipes = [
+        apply_overrides(with_context(base, name), settings or [])
+        for name in context or [base.model.context]
+    ]
+    data = recipes[0].data
+    height, width = parse_size(size) if size is not None else data.crop
+    if classes is None:
+        default = known or pick(DATASETS, data.name, "dataset").info
+        classes = len(default.classes) or 21
+    costs: dict[str, ModelCost] = {}
+    for one in recipes:
+        costs |= recipe_costs(one, [one.model.context], (height, width), classes)
+    title = (
+        f"{recipes[0].model.backbone}, one {height} x {width} image, {counted(classes, 'class')}"
+    )
     models = {name: asdict(one) for name, one in costs.items()}
     values = {"input": [height, width], "classes": classes, "models": models}
     table = _comparison(title, costs) if len(costs) > 1 else _one_network(title, *costs.popitem())

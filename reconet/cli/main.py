@@ -141,14 +141,17 @@ def _reconet(
 
     \b
     Start here:
-      reconet train scenes/reconet --out runs/first  # takes minutes, needs no download
-      reconet evaluate runs/first                    # scores of each class
-      reconet predict runs/first street.jpg          # segment your own images
-      reconet report runs/first                      # curves and images in one HTML file
-      reconet train mine/ --dry-run                  # your own images, labels in any format
-      reconet recipes                                # what else you can train
-      reconet show voc12/reconet_r101                # all settings of a recipe
-      reconet data list                              # datasets, and where to get them
+      reconet predict voc12 photo.jpg      # people, animals, vehicles: at once, without a download
+      reconet train mine/ --dry-run        # your own images, labels in any format
+      reconet train mine/ --out runs/mine  # train on them
+      reconet predict runs/mine new/       # segment new images
+      reconet report runs/mine             # curves and images in one HTML file
+
+    \b
+    More:
+      reconet zoo                          # networks by name
+      reconet recipes                      # what else you can train, such as scenes/reconet
+      reconet data list                    # datasets, and where to get them
     """
 
 

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from reconet.system.readable import printable, readable_seconds
 
@@ -58,7 +58,10 @@ def make_table(
     text: Collection[str] = (),
     caption: str = "",
 ) -> "Table":
-    """Return a table: text in its first column and in those named, numbers in the others."""
+    """Return a table: text in its first column and in those named, numbers in the others.
+
+    The first column has names to copy. They are not broken.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -75,7 +78,8 @@ def make_table(
         if column in text:
             table.add_column(printable(column), overflow="fold")
         else:
-            table.add_column(printable(column), justify="right" if table.columns else "left")
+            justify: Literal["left", "right"] = "right" if table.columns else "left"
+            table.add_column(printable(column), justify=justify, no_wrap=not table.columns)
     for row in rows:
         table.add_row(*map(printable, row))
     return table

@@ -36,6 +36,7 @@ from reconet.cli.output import (
 )
 from reconet.errors import RecipeError
 from reconet.system.readable import counted
+from reconet.system.run_files import RECIPE
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -105,6 +106,7 @@ def predict(
     from reconet.inference import is_video, predict_folder
     from reconet.recipes import apply_overrides
 
+    _check_order(network, images[0])
     kept = [name.strip() for name in classes.split(",")] if classes is not None else []
     if gallery and not overlay:
         raise RecipeError("--gallery shows overlays: leave out --no-overlay.")
@@ -148,6 +150,20 @@ def predict(
     parts = [*_tables(result, seconds), *lines]
     print_result(result.as_dict() | {"seconds": seconds} | pages, parts, as_json)
     _print_remarks(result)
+
+
+def _check_order(network: str, image: str) -> None:
+    """Refuse an image before the network, with the command that was meant."""
+    from reconet.inference import is_video, shipped_networks
+    from reconet.inference.plan import SUFFIXES
+    from reconet.zoo import CATALOGUE
+
+    path = Path(image)
+    named = image in {*shipped_networks(), *CATALOGUE} and not path.exists()
+    trained = path.suffix == ".safetensors" or (path / RECIPE).is_file()
+    pictured = network.lower().endswith(SUFFIXES) or is_video(network)
+    if (named or trained) and (pictured or os.path.isdir(network)):
+        raise RecipeError(f"the network comes first: reconet predict {image} {network}")
 
 
 def _predict_videos(

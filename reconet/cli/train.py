@@ -1,7 +1,7 @@
 """reconet train."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +37,9 @@ def train(
         "A name of `reconet recipes`, a recipe file, a run, or a folder of your own images.",
     ),
     settings: list[str] | None = SET,
+    epochs: int | None = option("--epochs N", "The same as --set train.epochs=N."),
+    batch: int | None = option("--batch N", "The same as --set train.batch=N."),
+    lr: float | None = option("--lr RATE", "The same as --set optim.lr=RATE."),
     data_file: Path | None = DATA,
     out: Path | None = option("--out DIR", "Run directory, by default runs/<recipe>-<date-time>."),
     resume: bool = option("--resume", "Resume from the last checkpoint, if there is one.", False),
@@ -60,6 +63,7 @@ def train(
       reconet train scenes/tiny --out runs/tiny
       reconet train runs/tiny --resume
       reconet train mine/ --dry-run
+      reconet train mine/ --epochs 20 --batch 8 --lr 0.01
       reconet train voc12/reconet_r50 --set data.root=/data/voc --out runs/voc
       torchrun --nproc-per-node 8 -m reconet train voc12/reconet_r101 --out runs/voc
     """
@@ -67,6 +71,9 @@ def train(
         from reconet.engine import check_logger
 
         check_logger(name)
+    short = {"train.epochs": epochs, "train.batch": batch, "optim.lr": lr}
+    named = [f"{key}={value}" for key, value in short.items() if value is not None]
+    settings = [*(settings or []), *named]
     own_folder = is_own_folder(recipe)
     if own_folder and not resume:
         _train_folder(recipe, settings, data_file, out, device, format_name, dry_run, log or ())
@@ -79,7 +86,15 @@ def train(
         raise RecipeError(
             f"--dry-run and --format are for a folder; `reconet show {recipe}` prints a recipe."
         )
-    _train_recipe(resolved, directory, resume, device, log or ())
+    if _train_recipe(resolved, directory, resume, device, log or ()):
+        run = shlex.quote(str(directory))
+        commands = {
+            f"reconet report {run}": "curves and images",
+            f"reconet evaluate {run}": "scores of each class",
+            f"reconet predict {run} photo.jpg": "segment an image",
+            f"reconet serve {run}": "the same in a browser",
+        }
+        _print_next(commands)
 
 
 def is_own_folder(name: str) -> bool:
@@ -112,8 +127,8 @@ def _dated_directory(name: str) -> Path:
 
 def _train_recipe(
     recipe: "Recipe", directory: Path, resume: bool, device: str, log: Sequence[str]
-) -> None:
-    """Train a recipe, and say how that ended."""
+) -> bool:
+    """Train a recipe, and say how that ended. Return whether to say what is next."""
     from reconet.engine import check_recipe, run_training
 
     check_recipe(recipe)
@@ -130,6 +145,7 @@ def _train_recipe(
         print_line(end, err=True)
     if outcome.stopped_by is not None and stopped_early:
         raise typer.Exit(128 + outcome.stopped_by)
+    return outcome.is_first
 
 
 def _train_folder(
@@ -220,7 +236,6 @@ def _say_what_is_next(directory: Path, device: str) -> None:
     print_line(f"report: {page}")
     print_line(f"recipe: {directory / RECIPE} (edit a copy, and train it)")
     run = shlex.quote(str(directory))
-    print_line("next:")
     commands = {
         f"reconet predict {run} NEW-IMAGES/ --out labelled": "label new images",
         f"reconet evaluate {run}": "scores of each class",
@@ -228,6 +243,12 @@ def _say_what_is_next(directory: Path, device: str) -> None:
         f"reconet suggest {run}": "masks that may be wrong",
         f"reconet export {run} --format onnx": "use it elsewhere",
     }
+    _print_next(commands)
+
+
+def _print_next(commands: Mapping[str, str]) -> None:
+    """Print commands with what they are for."""
+    print_line("next:")
     width = max(map(len, commands))
     for command, use in commands.items():
         print_line(f"  {command.ljust(width)}   # {use}")

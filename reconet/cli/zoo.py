@@ -4,8 +4,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from reconet.cli.arguments import IMPORT, JSON, REQUIRED, argument, option
-from reconet.cli.output import make_table, print_note, print_result
+from reconet.cli.output import console, make_table, print_note, print_result
 from reconet.errors import RecipeError
+
+WIDE = 140  # columns of a terminal that has room for all that is known of a network
 
 
 def zoo(
@@ -37,23 +39,22 @@ def zoo(
         raise RecipeError(f"no network has {' and '.join(words or [])}. Try `reconet zoo`.")
     here = {one.name for one in own} | {o.name for o in public if cached_path(o).is_file()}
     values = [asdict(one) | {"cached": one.name in here} for one in found]
-    rows = [
-        [
-            one.name,
-            one.context,
-            one.backbone,
-            one.dataset,
-            f"{100 * one.miou:.2f}",
-            f"{one.megabytes} MB",
-            one.licence,
-            "yes" if one.name in here else "",
-        ]
-        for one in found
-    ]
+    columns = {
+        "name": [one.name for one in found],
+        "method": [one.context for one in found],
+        "backbone": [one.backbone for one in found],
+        "dataset": [one.dataset for one in found],
+        "mIoU %": [f"{100 * one.miou:.2f}" for one in found],
+        "size": [f"{one.megabytes} MB" for one in found],
+        "licence": [one.licence for one in found],
+        "here": ["yes" if one.name in here else "" for one in found],
+    }
+    if console().width < WIDE:  # names are copied, so they stay whole
+        columns = {title: columns[title] for title in ("name", "mIoU %", "size", "here")}
     table = make_table(
         "Networks by name",
-        ["name", "method", "backbone", "dataset", "mIoU %", "size", "licence", "here"],
-        rows,
+        list(columns),
+        zip(*columns.values(), strict=True),
         text=("method", "backbone", "dataset", "licence"),
         caption=f"{len(found)} networks. mIoU is as its makers state it, at one scale, and not "
         "comparable between datasets. Sizes are about. Licences are those of the weights.",

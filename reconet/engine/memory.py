@@ -9,16 +9,22 @@ import torch
 
 from reconet.cost import SMALLEST_INPUT, model_cost
 from reconet.engine.train import State
-from reconet.errors import OutputError
+from reconet.errors import OutputError, TrainingError
 from reconet.recipes.schema import Recipe
 from reconet.system.distributed import Processes
 from reconet.system.progress import Progress
+
+ADVICE = "set train.micro_batch="
 
 
 def check_resources(
     directory: Path, recipe: Recipe, state: State, processes: Processes, progress: Progress
 ) -> None:
-    """Check disk and memory before the first step, not after hours."""
+    """Check disk and memory before the first step, not after hours.
+
+    A start without train.micro_batch that needs more memory than is free is refused: the system
+    would kill it. Who sets it decides alone.
+    """
     weights = 4 * sum(p.numel() for p in state.model.parameters())
     moments = 2 if recipe.optim.kind == "adamw" else 1
     checkpoint = (1 + moments) * weights * (2 if state.ema else 1)
@@ -29,6 +35,8 @@ def check_resources(
             f"{checkpoint / 1e6:.0f} MB is written beside the last one."
         )
     warning = memory_warning(recipe, state, processes)
+    if warning and state.step == 0 and recipe.train.micro_batch is None and ADVICE in warning:
+        raise TrainingError(f"{warning} Or a smaller data.crop.")
     if warning:
         progress.note(warning)
 
@@ -69,7 +77,7 @@ def memory_warning(recipe: Recipe, state: State, processes: Processes) -> str | 
     if images == 1:
         return f"{message}."
     fits = max(1, int((free - fixed) / (cost.training_bytes / half)))
-    return f"{message}; train.micro_batch={fits} would need less."
+    return f"{message}; {ADVICE}{fits}."
 
 
 def free_memory(device: torch.device) -> int | None:

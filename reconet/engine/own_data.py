@@ -69,7 +69,10 @@ class Inspection:
                 shown = "x".join(map(str, value))
             chosen = apply_overrides(self.recipe, [f"{one.setting}={one.value}"])
             yours = chosen != self.recipe
-            rows.append(Chosen(one.setting, shown, YOURS if yours else one.reason))
+            setting = one.setting
+            if value is None and setting == "train.steps":  # the length is given in epochs
+                setting, shown = "train.epochs", str(self.recipe.train.epochs)
+            rows.append(Chosen(setting, shown, YOURS if yours else one.reason))
         return rows
 
     def as_dict(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from reconet.engine.check import check_recipe
 from reconet.engine.loggers import check_logger
 from reconet.engine.run import TrainingResult, run_training
 from reconet.recipes import Recipe, apply_overrides, find_recipe
-from reconet.system.progress import SILENT, Progress
+from reconet.system.progress import Lines, Progress
 
 
 def train(
@@ -20,14 +20,14 @@ def train(
     resume: bool = False,
     device: str = "auto",
     log: Sequence[str] = (),
-    progress: Progress = SILENT,
+    progress: Progress | None = None,
 ) -> TrainingResult:
     """Train the network of a recipe in the run directory `out`.
 
     `recipe` is a Recipe, or what `reconet train` takes: a name, a file or a run directory.
     `data` is a file that describes a dataset, such as mine.yaml. `settings` are those of --set,
     such as "optim.lr=0.02". `log` names loggers beside TensorBoard: "wandb", "mlflow". Ctrl-C saves
-    a checkpoint and stops.
+    a checkpoint and stops. Progress is printed on stderr, unless `progress` shows it elsewhere.
     """
     for name in log:
         check_logger(name)
@@ -37,5 +37,5 @@ def train(
     changed = apply_overrides(found, [*described, *others])
     check_recipe(changed)
     return run_training(
-        changed, Path(out), resume=resume, device=device, log=log, progress=progress
+        changed, Path(out), resume=resume, device=device, log=log, progress=progress or Lines()
     )

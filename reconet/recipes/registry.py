@@ -49,7 +49,8 @@ def read_recipe(path: Path) -> Recipe:
         where = f"line {error.lineno}, column {error.colno}"
         raise RecipeError(f"the recipe {path} is not JSON ({where}: {error.msg}).") from error
     except (OSError, ValueError, RecursionError) as error:
-        raise RecipeError(f"cannot read the recipe {path}: {error}.") from error
+        reason = getattr(error, "strerror", None) or error
+        raise RecipeError(f"cannot read the recipe {path}: {reason}.") from error
     if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
         raise RecipeError(f"{path} is not a recipe of format {FORMAT}; `reconet show` writes them.")
     return validate_recipe(values, str(path))

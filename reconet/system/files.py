@@ -154,7 +154,7 @@ def check_output_folder(
         why = "" if present == path else f"{path} cannot be made: "
         raise OutputError(f"{option} names a folder; {why}{present} is a file.")
     if not os.access(present, os.W_OK | os.X_OK):
-        raise OutputError(f"cannot write {path}: {os.strerror(errno.EACCES)}.")
+        raise OutputError(f"cannot write {path.absolute()}: {os.strerror(errno.EACCES)}.")
     if path.is_dir() and any(path.iterdir()) and not may_replace(path):
         raise OutputError(f"{path} exists and holds other files; name another {option}.")
 

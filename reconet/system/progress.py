@@ -5,6 +5,7 @@ a bar (reconet/cli/output.py). Tests pass a recorder. A library user may pass an
 """
 
 import sys
+import time
 from typing import Protocol
 
 
@@ -52,3 +53,30 @@ class Notes(Silent):
 
 
 NOTES: Progress = Notes()
+
+
+class Lines(Notes):
+    """A display that prints notes, and where a task is now and then, on stderr."""
+
+    def __init__(self, seconds: float = 10.0) -> None:
+        """Print at most one line in so many seconds, and one at the end of a task."""
+        self._seconds, self._task, self._status = seconds, "", ""
+        self._done = self._total = 0
+        self._last = time.monotonic()
+
+    def start(self, total: int, task: str = "") -> None:
+        """Begin to count."""
+        self._done, self._total, self._task = 0, total, task or self._task
+        self._status, self._last = "", time.monotonic()
+
+    def advance(self, count: int = 1) -> None:
+        """Count, and print a line if the last one is some time ago."""
+        self._done += count
+        if time.monotonic() - self._last >= self._seconds or self._done == self._total:
+            status = f", {self._status}" if self._status else ""
+            self.note(f"{self._task or 'done'}: {self._done} of {self._total}{status}")
+            self._last = time.monotonic()
+
+    def status(self, text: str) -> None:
+        """Keep it for the next line."""
+        self._status = text

@@ -1,6 +1,7 @@
 """`reconet train DIR` and `reconet data inspect DIR`, as a new user types them."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,9 @@ def test_a_dry_run_prints_everything_and_writes_nothing(
     assert "classes: 3 (" in out
     assert "train.batch" in out
     assert "would train in runs/mine-" in out
+    out = run(capsys, "train", "mine/", "--dry-run", "--device=cpu", "--epochs=3")[1]
+    assert re.search(r"train.epochs +3 +you set it", out)
+    assert "train.steps" not in out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine"]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from rich.console import Console
 from safetensors.torch import save_file
 
 from reconet import BACKBONES, find_recipe
@@ -144,7 +145,34 @@ def test_classes_of_a_file_and_splits_with_names_of_their_own_are_trained(
     assert "data: Roofs, 4 images to train, 2 to validate, 2 classes" in err
 
 
+def test_short_flags_are_settings_and_a_training_says_what_is_next(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    directory = tmp_path / "a run"
+    sizes = ("--set=data.options.train=8", "--set=data.options.val=2", "--device=cpu")
+    flags = ("--epochs=1", "--batch=4", "--lr", "0.5")
+    code, out, err = run(capsys, "train", "scenes/tiny", *sizes, *flags, f"--out={directory}")
+    assert code == 0, err
+    recipe = find_recipe(str(directory))
+    assert (recipe.train.epochs, recipe.train.steps, recipe.train.batch) == (1, None, 4)
+    assert recipe.optim.lr == 0.5
+    assert f"reconet predict '{directory}' photo.jpg" in out
+    code, _, err = run(capsys, "train", "scenes/tiny", "--lr=0")
+    assert (code, "optim.lr" in err) == (2, True)
+
+
 # -- cost and bench
+
+
+def test_cost_takes_a_network_and_options_of_the_context_that_is_counted(
+    capsys: Captured, tmp_path: Path
+) -> None:
+    save_compact(tmp_path / "mine.safetensors", tiny_network())
+    mine = values(capsys, "cost", str(tmp_path / "mine.safetensors"))
+    assert mine["classes"] == len(tiny_network().info.classes)
+    words = ("cost", "scenes/tiny", "--context", "danet", "--set")
+    few = values(capsys, *words, "model.options.dropout=0.5")
+    assert list(few["models"]) == ["danet"]  # type: ignore[call-overload]
 
 
 def test_cost_counts_a_recipe_at_any_size_and_compares_contexts(capsys: Captured) -> None:
@@ -280,6 +308,24 @@ def root(filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(filled, tmp_path / "cache")
     monkeypatch.setenv("RECONET_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
+
+
+def test_names_to_copy_are_whole_on_a_narrow_terminal(
+    root: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrow = Console(width=80, markup=False, highlight=False, emoji=False)
+    monkeypatch.setattr("reconet.cli.output.console", lambda: narrow)
+    monkeypatch.setattr("reconet.cli.zoo.console", lambda: narrow)
+    listed = json.loads(run(capsys, "zoo", "--json")[1])["networks"]
+    out = run(capsys, "zoo")[1]
+    assert max(map(len, out.splitlines())) <= 80
+    assert {one["name"] for one in listed} <= {
+        line.split()[0] for line in out.splitlines() if line.strip()
+    }
+    items = json.loads(run(capsys, "cache", "list", "--json")[1])["items"]
+    lines = run(capsys, "cache", "list")[1].splitlines()
+    assert {item["name"] for item in items} <= set(lines)
+    assert f"Cache in {root}" in lines
 
 
 def test_the_cache_is_listed_and_cleared(root: Path, capsys: Captured) -> None:

@@ -1,14 +1,19 @@
-"""A warning before the first step if memory is short. It never stops a run."""
+"""A warning before the first step if memory is short, or a refusal where less would do."""
+
+from pathlib import Path
 
 import pytest
 import torch
 
+import reconet
 import reconet.engine.memory
 from reconet.cost import model_cost
 from reconet.engine.memory import memory_warning
 from reconet.engine.setup import make_state
+from reconet.errors import TrainingError
 from reconet.system.distributed import Processes
-from tests.factories import tiny_recipe
+from reconet.system.progress import SILENT
+from tests.factories import ProgressRecorder, tiny_recipe
 
 ALONE = Processes.single(torch.device("cpu"))
 
@@ -33,7 +38,7 @@ def test_fewer_images_at_once_are_advised_where_that_helps(
 ) -> None:
     text = warning(monkeypatch, needed(3) + 1, "train.batch=4")
     assert text is not None
-    assert "train.micro_batch=1 would need less" in text
+    assert "set train.micro_batch=1" in text
     assert warning(monkeypatch, 10 * needed(3), "train.batch=4") is None
 
 
@@ -53,3 +58,16 @@ def test_the_running_mean_of_the_weights_needs_room_too(monkeypatch: pytest.Monk
 
 def test_a_crop_too_small_to_estimate_is_no_reason_to_warn(monkeypatch: pytest.MonkeyPatch) -> None:
     assert warning(monkeypatch, 1, "data.crop=32") is None
+
+
+def test_a_start_that_would_be_killed_asks_for_fewer_images_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(reconet.engine.memory, "free_memory", lambda device: needed(3) + 1)
+    settings = ["train.batch=4", "train.steps=1"]
+    with pytest.raises(TrainingError, match=r"set train\.micro_batch=1\."):
+        reconet.train(tiny_recipe(*settings), tmp_path / "run", progress=SILENT)
+    recorder = ProgressRecorder()
+    settings.append("train.micro_batch=2")  # who sets it decides
+    reconet.train(tiny_recipe(*settings), tmp_path / "run", progress=recorder)
+    assert any("set train.micro_batch=1." in line for line in recorder.lines)

@@ -15,6 +15,7 @@ import torch
 from reconet.errors import RecipeError, ReconetError, TrainingError
 from reconet.system import hardware
 from reconet.system.distributed import Processes, pick_device
+from reconet.system.progress import Lines
 from reconet.system.readable import (
     counted,
     printable,
@@ -200,3 +201,18 @@ def test_a_path_that_leads_elsewhere_is_its_last_name(path: str, shown: str) -> 
     assert short_paths({"a": [path, 1, None]}) == {"a": [shown, 1, None]}
     text = "fcn seed 1: cannot read /home/me/a.jpg: no such file; and/or more"
     assert short_paths_in_text(text) == "fcn seed 1: cannot read a.jpg: no such file; and/or more"
+
+
+def test_progress_in_python_is_a_line_now_and_then_and_at_the_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for seconds, lines in (
+        (0.0, ["train: 1 of 2, loss 3", "train: 2 of 2, loss 3"]),
+        (99.0, ["train: 2 of 2, loss 3"]),
+    ):
+        progress = Lines(seconds)
+        progress.start(2, "train")
+        progress.status("loss 3")
+        progress.advance()
+        progress.advance()
+        assert capsys.readouterr().err.splitlines() == lines
