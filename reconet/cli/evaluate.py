@@ -45,6 +45,9 @@ def evaluate(
     submit: Path | None = option(
         "--submit DIR", "Also write predictions for the dataset's test server."
     ),
+    calibrate: bool = option(
+        "--calibrate", "Fit a temperature, and write it into the network's file.", False
+    ),
     root: Path | None = ROOT,
     changes: list[str] | None = SET,
     data_file: Path | None = DATA,
@@ -57,15 +60,15 @@ def evaluate(
 
     The images are those of the network's own dataset. They are shown as its recipe says, and the
     scores are printed with that protocol. mIoU and boundary IoU have 95 % intervals: a bootstrap
-    over images. --set changes settings of data and eval. Scores with --fast may differ by half a
-    point from those of fp32.
+    over images. The calibration error says how far confidences are from the truth. --set changes
+    settings of data and eval. Scores with --fast may differ by half a point from those of fp32.
 
     \b
     Examples:
       reconet evaluate runs/first
       reconet evaluate runs/first --scales 0.75,1,1.25 --flip
       reconet evaluate pspnet_r50-d8_512x512_20k_voc12aug --set data.root=/data/voc
-      reconet evaluate runs/mine --data other.yaml
+      reconet evaluate runs/mine --data other.yaml --calibrate
       reconet evaluate runs/voc --split test --submit upload
     """
     settings = [
@@ -76,6 +79,8 @@ def evaluate(
     from reconet import evaluation
     from reconet.recipes import apply_overrides
 
+    if fast and calibrate:
+        raise RecipeError("--calibrate is for the network as it was saved: leave out --fast.")
     with show_progress("evaluate") as progress:
         opened = _open_fast(network, settings, split, root, device, progress) if fast else None
         result = evaluation.evaluate(
@@ -86,10 +91,13 @@ def evaluate(
             device=device,
             change=lambda recipe: apply_overrides(recipe, settings),
             submit=submit,
+            calibrate=calibrate,
             progress=progress,
         )
     if result is not None:  # of many processes, one has the result
-        print_result(result.as_dict(), _tables(result), as_json)
+        print_result(
+            result.as_dict(), [*_tables(result), *_calibration(result, calibrate)], as_json
+        )
 
 
 def _open_fast(
@@ -151,6 +159,27 @@ def _tables(result: "Evaluation") -> "list[RenderableType]":
     if result.submission is not None:
         parts.append(f"for the test server: {result.submission}")
     return parts
+
+
+def _calibration(result: "Evaluation", is_kept: bool) -> "list[RenderableType]":
+    """Return how far confidences are from the truth, and what was done about it."""
+    found = result.calibration
+    if found is None:
+        return []
+    line = f"calibration error: {_percent(found.ece)} %"
+    if found.temperature == 1:
+        return [f"{line}, which no temperature lowers"]
+    line += f"; {_percent(found.ece_with)} % with a temperature of {found.temperature:.2f}"
+    if not is_kept:
+        return [f"{line} (--calibrate keeps it)"]
+    bins = zip(found.confidence, found.accuracy, found.share, strict=True)
+    rows = [
+        [_percent(confidence), _percent(accuracy), _percent(share)]
+        for confidence, accuracy, share in bins
+        if confidence is not None and accuracy is not None
+    ]
+    head = ["confidence %", "right %", "of the pixels %"]
+    return [make_table("Confidences before", head, rows), f"{line}, which the network keeps now"]
 
 
 def _range(interval: dict[str, float] | None) -> str:

@@ -64,6 +64,9 @@ def predict(
     probabilities: bool = option(
         "--probabilities", "Also write all probabilities, as .npz.", False
     ),
+    confidence: bool = option(
+        "--confidence", "Also write how sure the network is of each pixel, as a grey PNG.", False
+    ),
     prelabels: str | None = option(
         "--as FORMAT",
         "Also write labels to correct in a tool: coco, yolo, labelme, cvat or labelstudio.",
@@ -114,8 +117,8 @@ def predict(
     if videos:
         if len(videos) < len(images):
             raise RecipeError("name images or videos, not both in one command.")
-        refused = {"--probabilities": probabilities, "--no-overlay": not overlay, "--as": prelabels}
-        refused["--gallery"] = gallery
+        refused = {"--probabilities": probabilities, "--confidence": confidence}
+        refused |= {"--no-overlay": not overlay, "--as": bool(prelabels), "--gallery": gallery}
         for name in [name for name, given in refused.items() if given]:
             raise RecipeError(f"{name} is not for videos: they become one video of overlays.")
         how: dict[str, Any] = {"device": device, "precision": precision, "fast": fast}
@@ -128,6 +131,7 @@ def predict(
             out,
             overlay=overlay,
             probabilities=probabilities,
+            confidence=confidence,
             prelabels=prelabels,
             classes=kept,
             change=lambda recipe: apply_overrides(recipe, settings),

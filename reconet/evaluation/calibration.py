@@ -15,12 +15,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from reconet.inference.windows import LEAST, tempered
 from reconet.types import IGNORE
 
 BINS = 15
-PIXELS = 1000  # of an image, for the temperature
-MOST = 400_000_000  # bytes of all of them: of more images, fewer pixels
-LEAST = 1e-6  # a probability
+PIXELS = 2000  # of an image, for the temperature
+FITTED = 100_000  # pixels that it is fitted on, at most
+MOST = 200_000_000  # bytes of all of them: of more images, fewer pixels
 RANGE = (0.05, 20.0)  # of temperatures
 
 
@@ -32,70 +33,94 @@ class Calibration:
     confidence: tuple[float | None, ...]  # the mean of each bin; None for one without pixels
     accuracy: tuple[float | None, ...]
     share: tuple[float, ...]  # of the pixels
-    temperature: float  # fitted on every second image
+    temperature: float  # fitted on every second image; 1 if that does not help
     ece_with: float  # with that temperature, of pixels of the other images
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of an image: all its pixels by confidence, and some of its probabilities."""
+
+    image: int  # its number in the dataset
+    sums_3m: Tensor
+    probability_nk: Tensor
+    label_n: Tensor
 
 
 class Reliability:
     """Count pixels by confidence, and gather some of them to fit a temperature on."""
 
     def __init__(self, images: int, classes: int) -> None:
-        room = MOST // (4 * classes * max(1, images))
-        self.pixels = max(1, min(PIXELS, room))
-        self.sums_3m = torch.zeros(3, BINS, dtype=torch.float64)
-        self.sampled: list[tuple[Tensor, Tensor]] = []
-        self.random = torch.Generator().manual_seed(0)
+        self.pixels = max(1, min(PIXELS, MOST // (4 * classes * max(1, images))))
+        self.parts: list[Part] = []
 
-    def add(self, probability_nk: Tensor, label_n: Tensor) -> None:
-        """Add an image. Void pixels do not count."""
-        known_n = label_n != IGNORE
-        probability_nk, label_n = probability_nk[known_n].float(), label_n[known_n].long()
-        self.sums_3m += bin_sums(probability_nk, label_n).cpu()
-        chosen = torch.randperm(len(label_n), generator=self.random)[: self.pixels]
-        chosen = chosen.to(label_n.device)
-        self.sampled.append((probability_nk[chosen].cpu(), label_n[chosen].cpu()))
+    def add(
+        self,
+        image: int,
+        probability_hkw: Tensor,
+        label_hw: Tensor,
+        best: tuple[Tensor, Tensor],
+        height: int,
+    ) -> None:
+        """Add some rows of an image, which has `height` of them. Void pixels do not count.
+
+        `best` is what `best_class` returns for them.
+        """
+        predicted_hw, confidence_hw = best
+        known_n = label_hw.flatten() != IGNORE
+        right_n = (predicted_hw == label_hw).flatten()
+        sums_3m = bin_sums(confidence_hw.flatten(), right_n, known_n)
+        rows, width = label_hw.shape
+        random = torch.Generator().manual_seed(image)
+        many = -(-self.pixels * rows // height)
+        place_n = torch.randint(rows * width, (many,), generator=random).to(label_hw.device)
+        row_n, column_n = place_n // width, place_n % width
+        label_n = label_hw[row_n, column_n]
+        drawn = label_n != IGNORE
+        probability_nk = probability_hkw[row_n, :, column_n][drawn].float().cpu()
+        self.parts.append(Part(image, sums_3m, probability_nk, label_n[drawn].long().cpu()))
 
     def result(self) -> Calibration | None:
         """Return the calibration of all images. None if there are fewer than two."""
-        halves = [self.sampled[start::2] for start in (0, 1)]
-        if not all(sum(len(label_n) for _, label_n in half) for half in halves):
+        parts = sorted(self.parts, key=lambda part: part.image)
+        halves = [[part for part in parts if part.image % 2 == half] for half in (0, 1)]
+        if not all(sum(len(part.label_n) for part in half) for half in halves):
             return None
         fitted, others = (
-            [torch.cat(column) for column in zip(*half, strict=True)] for half in halves
+            (torch.cat([p.probability_nk for p in half]), torch.cat([p.label_n for p in half]))
+            for half in halves
         )
-        temperature = fit_temperature(*fitted)
-        count_m, confidence_m, accuracy_m = self.sums_3m
-        with_it_nk = tempered(others[0], temperature)
+        step = -(-len(fitted[1]) // FITTED)
+        temperature = fit_temperature(*(column[::step] for column in fitted))
+        sums_3m = torch.stack([part.sums_3m for part in parts]).sum(0)
+        count_m, confidence_m, right_m = sums_3m
+        confidence_n, predicted_n = tempered(others[0], temperature).max(1)
+        known_n = torch.ones_like(predicted_n, dtype=torch.bool)
+        ece = error(sums_3m)
+        ece_with = error(bin_sums(confidence_n, predicted_n == others[1], known_n))
+        helps = ece_with < ece
         return Calibration(
-            ece=error(self.sums_3m),
+            ece=ece,
             confidence=_means(confidence_m, count_m),
-            accuracy=_means(accuracy_m, count_m),
+            accuracy=_means(right_m, count_m),
             share=tuple((count_m / count_m.sum()).tolist()),
-            temperature=temperature,
-            ece_with=error(bin_sums(with_it_nk, others[1])),
+            temperature=temperature if helps else 1.0,
+            ece_with=ece_with if helps else ece,
         )
 
 
-def bin_sums(probability_nk: Tensor, label_n: Tensor) -> Tensor:
-    """Return sums_3m: for each bin its pixels, their confidences, and how many are right."""
-    confidence_n, predicted_n = probability_nk.max(1)
-    bin_n = (confidence_n * BINS).long().clamp(max=BINS - 1)
-    right_n = predicted_n == label_n
-    columns = [torch.ones_like(confidence_n), confidence_n, right_n.to(confidence_n.dtype)]
-    return torch.stack(
-        [torch.bincount(bin_n, weights=one.double(), minlength=BINS) for one in columns]
-    )
+def bin_sums(confidence_n: Tensor, right_n: Tensor, known_n: Tensor) -> Tensor:
+    """Return sums_3m: for each bin its known pixels, their confidences, and how many are right."""
+    bin_n = (confidence_n * BINS).long().clamp(0, BINS - 1).where(known_n, BINS)
+    count_m2 = torch.bincount(2 * bin_n + right_n, minlength=2 * BINS + 2).view(-1, 2)[:BINS]
+    confidence_m = torch.bincount(bin_n, weights=confidence_n.double(), minlength=BINS + 1)[:BINS]
+    return torch.stack([count_m2.sum(1).double(), confidence_m, count_m2[:, 1].double()]).cpu()
 
 
 def error(sums_3m: Tensor) -> float:
     """Return the expected calibration error."""
     count_m, confidence_m, right_m = sums_3m
     return float((confidence_m - right_m).abs().sum() / count_m.sum().clamp(min=1))
-
-
-def tempered(probability_nk: Tensor, temperature: float) -> Tensor:
-    """Return probabilities at a temperature. Classes are in dimension 1."""
-    return (probability_nk.clamp_min(LEAST).log() / temperature).softmax(1)
 
 
 def fit_temperature(probability_nk: Tensor, label_n: Tensor) -> float:

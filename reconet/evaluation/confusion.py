@@ -13,6 +13,7 @@ from torch import Tensor
 from reconet.data.dataset import Dataset
 from reconet.data.loader import OnError, Skipped, samples
 from reconet.errors import DataError, ReconetError
+from reconet.evaluation.calibration import Reliability
 from reconet.evaluation.intervals import ImageCounts
 from reconet.evaluation.metrics import confusion_matrix, count_boundaries
 from reconet.inference.protocol import WHOLE, Protocol
@@ -38,6 +39,7 @@ class Confusion(NamedTuple):
     skipped: int  # images that could not be read
     loss: float | None = None  # cross-entropy of a labelled pixel, if it was asked for
     counts: ImageCounts | None = None  # of each image, if they were asked for
+    reliability: Reliability | None = None  # of all confidences, with the counts
 
 
 def count_model_confusion(
@@ -93,19 +95,20 @@ def count_confusion(
     Every process gets the same result. Images come one by one and are not kept. An image that
     cannot be read raises on all processes, or is skipped if `on_error` is "skip". If `stop`
     returns True on any process, all raise a StoppedError. `with_loss` also measures the loss,
-    and `per_image` keeps the counts of each image, with those of pixels at boundaries.
+    and `per_image` keeps the counts of each image, with those of pixels at boundaries, and
+    how reliable confidences are.
     `progress` advances by one for each image of this process. The caller starts it.
     """
     if len(dataset) == 0:
         raise DataError(f"{dataset.info.name} has no images in split {dataset.split!r}.")
     device = processes.device
     count_kk = torch.zeros(num_classes, num_classes, dtype=torch.int64, device=device)
-    counts = ImageCounts(num_classes)
+    counts, reliability = ImageCounts(num_classes), Reliability(len(dataset), num_classes)
     stopped, skipped, loss = False, 0, torch.zeros(2, dtype=torch.float64)
     rank, size = processes.rank, processes.size
     with processes.together():
-        for sample in samples(
-            dataset, rank=rank, processes=size, workers=workers, on_error=on_error
+        for turn, sample in enumerate(
+            samples(dataset, rank=rank, processes=size, workers=workers, on_error=on_error)
         ):
             if isinstance(sample, Skipped):
                 skipped += 1
@@ -114,7 +117,11 @@ def count_confusion(
             label_hw = torch.from_numpy(sample.label_hw).to(device)
             predicted_hw = torch.empty_like(label_hw)
             for rows, part_hkw in probability_bands(forward, image_hwc, protocol, num_classes):
-                predicted_hw[rows], _ = best_class(part_hkw)
+                best = best_class(part_hkw)
+                predicted_hw[rows] = best[0]
+                if per_image:
+                    number, height = rank + turn * size, len(label_hw)
+                    reliability.add(number, part_hkw, label_hw[rows], best, height)
                 if with_loss:
                     loss += log_loss(part_hkw, label_hw[rows])
             image_kk = confusion_matrix(label_hw, predicted_hw, num_classes)
@@ -134,8 +141,12 @@ def count_confusion(
     all_skipped = processes.sum(torch.tensor(skipped, device=device))
     total, pixels = torch.stack(processes.gather(loss)).sum(0).tolist()
     mean = total / pixels if with_loss and pixels else None
-    all_counts = ImageCounts.united(processes.gather(counts)) if per_image else None
-    return Confusion(processes.sum(count_kk).cpu(), int(all_skipped), mean, all_counts)
+    result = Confusion(processes.sum(count_kk).cpu(), int(all_skipped), mean)
+    if not per_image:
+        return result
+    reliability.parts = [part for one in processes.gather(reliability.parts) for part in one]
+    all_counts = ImageCounts.united(processes.gather(counts))
+    return result._replace(counts=all_counts, reliability=reliability)
 
 
 def log_loss(probability_hkw: Tensor, label_hw: Tensor) -> Tensor:

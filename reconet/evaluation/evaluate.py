@@ -6,7 +6,7 @@ The formats of the servers are declared in the files of the datasets.
 import json
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
@@ -18,14 +18,21 @@ from reconet.data import DATASETS, open_split
 from reconet.data.dataset import Dataset, SubmissionFormat, has_labels, left_out_note
 from reconet.data.dataset_file import dataset_settings, is_dataset_file
 from reconet.errors import DataError, OutputError, RecipeError
+from reconet.evaluation.calibration import Calibration
 from reconet.evaluation.confusion import Confusion, count_confusion
 from reconet.evaluation.intervals import ImageCounts, interval
 from reconet.evaluation.metrics import benchmark_scores, named_scores, without_nan
-from reconet.inference.network import Network, find_in_processes, open_network
+from reconet.inference.network import (
+    FoundNetwork,
+    Network,
+    find_in_processes,
+    is_export,
+    open_network,
+)
 from reconet.inference.own_network import UNKNOWN
 from reconet.inference.predictor import Predictor
 from reconet.inference.protocol import Protocol
-from reconet.models.trained import NetworkInfo
+from reconet.models.trained import NetworkInfo, find_weights, save_temperature
 from reconet.recipes import apply_overrides, dump_recipe
 from reconet.recipes.schema import Data, Recipe, Train
 from reconet.system.distributed import Processes, join_processes
@@ -49,6 +56,7 @@ class Evaluation:
     figures: dict[str, float]
     intervals: dict[str, dict[str, float]] = field(default_factory=dict)  # of figures: low, high
     iou: dict[str, float]  # by class; NaN if the class is absent from truth and prediction
+    calibration: Calibration | None = None
     in_training: dict[str, Any] | None = None  # its score and protocol when it was saved
     submission: str | None = None  # the file or folder for the test server
     data: Data | None = field(default=None, repr=False)  # its settings; not in as_dict
@@ -58,7 +66,10 @@ class Evaluation:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, with None in place of NaN."""
         hidden = ("data", "count_kk", "counts")
-        return {key: without_nan(one) for key, one in vars(self).items() if key not in hidden}
+        calibration = self.calibration and asdict(self.calibration)
+        values = {key: one for key, one in vars(self).items() if key not in hidden}
+        values["calibration"] = calibration
+        return {key: without_nan(one) for key, one in values.items()}
 
 
 def evaluate(
@@ -72,6 +83,7 @@ def evaluate(
     change: Callable[[Recipe], Recipe] = lambda recipe: recipe,
     submit: Path | None = None,
     reuse: bool = False,
+    calibrate: bool = False,
     progress: Progress = SILENT,
 ) -> Evaluation | None:
     """Score a network.
@@ -82,18 +94,25 @@ def evaluate(
     `data` is another dataset: its name, its settings, or a file such as mine.yaml. `dataset` is
     another one that is already open. The counts of each image are kept in a run directory, and
     `reuse` takes those that were kept of this network, these images and this protocol.
+    `calibrate` writes the temperature that calibrates confidences into the network's file.
     With several processes only the first one gets a result and reports progress.
     """
     if data is not None and dataset is not None:
         raise RecipeError("give `data` or an open `dataset`, not both.")
     if isinstance(source, Predictor):
+        if calibrate:
+            raise RecipeError(
+                "a temperature is written into a file: name it in place of a Predictor."
+            )
         device = str(source.device)
+    weights: Path | None = None  # that get the temperature
     with join_processes(device) as processes:
         if isinstance(source, Predictor):
             network, recipe, owner = source.network, source.network.info.recipe, "the network"
             protocol, run = source.protocol, None
         else:
             found = find_in_processes(source, processes, progress)
+            weights = _own_weights(found) if calibrate else None
             network, owner = open_network(found.path, processes.device), str(found)
             recipe = change(network.info.recipe)
             protocol = Protocol.of(recipe.eval, recipe.data)
@@ -147,6 +166,11 @@ def evaluate(
         )
         if not figures and submission is None:
             raise no_labels_error(dataset)
+        calibration = confusion.reliability.result() if confusion.reliability else None
+        if weights is not None:
+            if calibration is None:
+                raise DataError("a temperature is fitted on two labelled images or more.")
+            save_temperature(weights, calibration.temperature)
         # A score of other images than the training's stands alone.
         is_own = root is None and not given and settings == network.info.recipe.data
         return Evaluation(
@@ -159,12 +183,23 @@ def evaluate(
             figures=figures,
             intervals=score_intervals(counts, iou) if counts and figures else {},
             iou=iou,
+            calibration=calibration,
             in_training=_score_in_training(network.info, dataset) if is_own else None,
             submission=submitted,
             data=settings,
             count_kk=confusion.count_kk,
             counts=counts,
         )
+
+
+def _own_weights(found: FoundNetwork) -> Path:
+    """Return the file of a network that may be written into."""
+    if found.name or is_export(found.path):
+        raise RecipeError(
+            f"--calibrate writes into the file of the network, and {found} is "
+            f"{'public' if found.name else 'an export'}: name a run, or copy its file."
+        )
+    return find_weights(found.path)
 
 
 def _about(network: Network, data: Data, split: str, protocol: Protocol) -> str:

@@ -5,6 +5,7 @@ An image images/sub/street.jpg of the folder `images` becomes, in the output fol
     sub/street.png            the mask: palette and class numbers
     sub/street.overlay.jpg    the image, tinted (.png if it is too long for a JPEG)
     sub/street.npz            the probabilities
+    sub/street.confidence.png the confidence of each label, in 255ths
 
 If another image has that name, or a file that we did not write, the suffix stays: street.jpg.png.
 If that is taken too, street.jpg~2.png, and so on. Names of a former run do not change.
@@ -26,6 +27,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 from numpy.lib import format as npy
+from PIL import Image as Pillow
 
 from reconet.data.classes import photograph_palette
 from reconet.data.images.draw import write_mask
@@ -122,6 +124,7 @@ def predict_folder(
     *,
     overlay: bool = True,
     probabilities: bool = False,
+    confidence: bool = False,
     prelabels: str | None = None,
     classes: Sequence[str] = (),
     change: Callable[[Recipe], Recipe] = lambda recipe: recipe,
@@ -148,7 +151,8 @@ def predict_folder(
         from reconet.data.formats import WRITTEN
 
         pick(WRITTEN, prelabels, "format of --as")
-    kinds = ("labels", *["overlay"] * overlay, *["probabilities"] * probabilities)
+    wanted = {"overlay": overlay, "probabilities": probabilities, "confidence": confidence}
+    kinds = ("labels", *(kind for kind, given in wanted.items() if given))
     with join_processes(device) as processes:
         progress = progress if processes.is_first else SILENT
         found = find_images(arguments) if processes.is_first else None
@@ -282,6 +286,7 @@ def predict_own(
                     predictions = predictor(
                         [image_hwc for *_, image_hwc in batch],
                         with_probabilities="probabilities" in kinds,
+                        with_confidence="confidence" in kinds,
                     )
                 except (ReconetError, MemoryError, RuntimeError) as error:
                     if isinstance(error, RuntimeError) and not is_out_of_memory(error):
@@ -293,7 +298,13 @@ def predict_own(
                         progress.advance()
                     continue
                 for (job, entry, _), prediction in zip(batch, predictions, strict=True):
-                    entry = replace(entry, run=run, network=network, shares=prediction.shares())
+                    entry = replace(
+                        entry,
+                        run=run,
+                        network=network,
+                        shares=prediction.shares(),
+                        confidence=prediction.confidence(),
+                    )
                     try:
                         _write_files(out, job.entry, entry, prediction)
                         results[job.path] = {"status": "done", **entry.summary()}
@@ -379,6 +390,12 @@ def _write_overlay(path: Path, prediction: Prediction) -> None:
     write_atomic(path, lambda file: image.save(file, kind, quality=QUALITY))
 
 
+def _write_confidence(path: Path, prediction: Prediction) -> None:
+    assert prediction.confidence_hw is not None
+    image = Pillow.fromarray(prediction.confidence_hw)
+    write_atomic(path, lambda file: image.save(file, "PNG"))
+
+
 def _write_probabilities(path: Path, prediction: Prediction) -> None:
     """Write probability_khw in half precision, and the names of the classes, for numpy.load."""
     assert prediction.probability_khw is not None
@@ -400,6 +417,7 @@ WRITERS: dict[str, Callable[[Path, Prediction], None]] = {
     "labels": lambda path, one: write_mask(path, one.label_hw, one.palette),
     "overlay": _write_overlay,
     "probabilities": _write_probabilities,
+    "confidence": _write_confidence,
 }
 
 

@@ -37,7 +37,12 @@ CAMERA = "camera:"  # before the number of a camera, as in camera:0
 FORMAT = 1
 RECORD = "predictions.jsonl"
 JOURNALS = "predictions.*.part"  # of a killed run of 0.1: lines that are not in its record yet
-ENDINGS = {"labels": ".png", "overlay": ".overlay.jpg", "probabilities": ".npz"}
+ENDINGS = {
+    "labels": ".png",
+    "overlay": ".overlay.jpg",
+    "probabilities": ".npz",
+    "confidence": ".confidence.png",
+}
 LONG_OVERLAY = ".overlay.png"
 LONGEST = 200  # bytes of a name: file systems take 255, and temporary files add to it
 
@@ -157,10 +162,11 @@ class Entry:
     network: str = ""  # for people
     bytes: int = 0
     mtime_ns: int = 0
-    outputs: dict[str, str] = field(default_factory=dict)  # labels, overlay, probabilities
+    outputs: dict[str, str] = field(default_factory=dict)  # by kind
     width: int = 0
     height: int = 0
     shares: dict[str, float] = field(default_factory=dict)
+    confidence: dict[str, float] = field(default_factory=dict)  # of its pixels: mean, lowest_decile
     note: str = ""
 
     def line(self) -> str:
@@ -169,7 +175,7 @@ class Entry:
 
     def summary(self) -> dict[str, Any]:
         """Return the values that a result shows, without empty ones."""
-        names = ("width", "height", "outputs", "shares", "note")
+        names = ("width", "height", "outputs", "shares", "confidence", "note")
         return {name: value for name in names if (value := getattr(self, name))}
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image as Pillow
-from torch import nn
+from torch import Tensor, nn
 
 from reconet.data.classes import BACKGROUND
 from reconet.data.images.draw import overlay
@@ -58,6 +58,7 @@ class Prediction:
     classes: tuple[str, ...]
     palette: tuple[Colour, ...]
     probability_khw: NDArray[np.float32] | None = None  # only if asked for
+    confidence_hw: NDArray[np.uint8] | None = None  # of the labels, in 255ths; only if asked for
 
     def overlay(self, alpha: float = 0.45) -> Pillow.Image:
         """Return the image, its classes tinted and outlined, with names in large regions."""
@@ -80,6 +81,14 @@ class Prediction:
         share_k = count_k[: len(self.classes)] / self.label_hw.size  # without void
         order = np.argsort(-share_k, kind="stable")
         return {self.classes[k]: float(share_k[k]) for k in order if count_k[k]}
+
+    def confidence(self) -> dict[str, float]:
+        """Return the mean confidence, and that which a tenth of the pixels does not exceed."""
+        if self.confidence_hw is None:
+            return {}
+        values = self.confidence_hw.mean(), np.percentile(self.confidence_hw, 10)
+        mean, decile = (round(float(value) / 255, 4) for value in values)
+        return {"mean": mean, "lowest_decile": decile}
 
 
 class Predictor:
@@ -184,20 +193,29 @@ class Predictor:
         return self.network.info.classes
 
     @overload
-    def __call__(self, source: ImageSource, *, with_probabilities: bool = ...) -> Prediction: ...
+    def __call__(
+        self, source: ImageSource, *, with_probabilities: bool = ..., with_confidence: bool = ...
+    ) -> Prediction: ...
     @overload
     def __call__(
-        self, source: ImageSources, *, with_probabilities: bool = ...
+        self, source: ImageSources, *, with_probabilities: bool = ..., with_confidence: bool = ...
     ) -> list[Prediction]: ...
     def __call__(
-        self, source: ImageSource | ImageSources, *, with_probabilities: bool = False
+        self,
+        source: ImageSource | ImageSources,
+        *,
+        with_probabilities: bool = False,
+        with_confidence: bool = False,
     ) -> Prediction | list[Prediction]:
         """Segment one image, or several: a list gives a list.
 
-        `with_probabilities` also keeps the probabilities of all classes, 4 bytes each.
+        `with_probabilities` also keeps the probabilities of all classes, 4 bytes each, as the
+        network gives them. `with_confidence` keeps that of the label, 1 byte, at the temperature
+        that `reconet evaluate --calibrate` found.
         """
         if not isinstance(source, list | tuple):
-            return self([source], with_probabilities=with_probabilities)[0]
+            how = {"with_probabilities": with_probabilities, "with_confidence": with_confidence}
+            return self([source], **how)[0]
         images = [to_rgb(one) for one in source]
         by_size: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for number, image_hwc in enumerate(images):
@@ -214,14 +232,18 @@ class Predictor:
                     readers = run_together(self.network.forward, pixels, self.protocol)
                 for number, pixels_hwc, own in zip(group, pixels, readers, strict=True):
                     label_hw = np.empty(size, np.uint8)
+                    confidence_hw = np.empty(size, np.uint8) if with_confidence else None
+                    temperature = info.temperature if with_confidence else 1.0
                     probability_khw = None
                     if with_probabilities:
                         probability_khw = np.empty((classes, *size), np.float32)
                     for rows, probability_hkw in probability_bands(
                         self.network.forward, pixels_hwc, self.protocol, classes, own
                     ):
-                        best_hw = best_class(probability_hkw)[0].cpu().numpy()
-                        label_hw[rows] = self._shown_n[best_hw]
+                        part_hw, best_hw = best_class(probability_hkw, temperature)
+                        label_hw[rows] = self._shown_n[part_hw.cpu().numpy()]
+                        if confidence_hw is not None:
+                            confidence_hw[rows] = _to_bytes(best_hw)
                         if probability_khw is not None:
                             part_khw = probability_hkw.transpose(0, 1)
                             probability_khw[:, rows] = part_khw.cpu().numpy()
@@ -231,11 +253,12 @@ class Predictor:
                         classes=info.classes,
                         palette=info.palette,
                         probability_khw=probability_khw,
+                        confidence_hw=confidence_hw,
                     )
         return [found[number] for number in range(len(images))]
 
     def best(self, source: ImageSource) -> tuple[Label, NDArray[np.uint8]]:
-        """Return the most probable class of each pixel, and its probability in 255ths.
+        """Return the most probable class of each pixel, and its confidence in 255ths.
 
         Both are uint8 (h, w). The probabilities of the other classes are not kept.
         """
@@ -247,10 +270,9 @@ class Predictor:
             self.network.forward, pixels_hwc, self.protocol, len(self.classes)
         )
         for rows, probability_hkw in parts:
-            best_label_hw, best_hw = best_class(probability_hkw)
+            best_label_hw, best_hw = best_class(probability_hkw, self.network.info.temperature)
             label_hw[rows] = self._shown_n[best_label_hw.cpu().numpy()]
-            byte_hw = best_hw.mul_(255).round_().clamp_(0, 255).to(torch.uint8)
-            probability_hw[rows] = byte_hw.cpu().numpy()
+            probability_hw[rows] = _to_bytes(best_hw)
         return label_hw, probability_hw
 
     def keep_classes(self, names: Sequence[str]) -> None:
@@ -269,6 +291,11 @@ class Predictor:
         if height * width > LARGEST_IN_BATCH:
             return 1
         return max(1, self.protocol.batch // count_windows((height, width), self.protocol))
+
+
+def _to_bytes(probability_hw: Tensor) -> NDArray[np.uint8]:
+    byte_hw = probability_hw.mul_(255).round_().clamp_(0, 255).to(torch.uint8)
+    return np.asarray(byte_hw.cpu().numpy())
 
 
 def to_rgb(source: object) -> Image:

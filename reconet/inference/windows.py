@@ -36,6 +36,7 @@ Window = tuple[int, int, bool]  # top, left, mirrored
 
 CHUNK_BYTES = 2**21  # probabilities computed at once: few enough for the cache of a CPU
 ROWS_AT_ONCE = 64  # when the best class is chosen: `max` returns indices of 8 bytes
+LEAST = 1e-6  # a probability, before its logarithm is taken
 
 
 def predict_labels(
@@ -66,8 +67,11 @@ def predict_probabilities(
     return torch.cat([part_hkw for _, part_hkw in bands]).transpose(0, 1)
 
 
-def best_class(probability_hkw: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the most probable class of each pixel, label_hw in uint8, and its probability_hw."""
+def best_class(probability_hkw: Tensor, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
+    """Return the most probable class of each pixel, label_hw in uint8, and its probability_hw.
+
+    The probability is that at a temperature, which changes no label.
+    """
     size = (probability_hkw.shape[0], probability_hkw.shape[2])
     label_hw = probability_hkw.new_empty(size, dtype=torch.uint8)
     best_hw = probability_hkw.new_empty(size)
@@ -76,7 +80,14 @@ def best_class(probability_hkw: Tensor) -> tuple[Tensor, Tensor]:
         # On a CPU `max` is several times as fast as `argmax`.
         best_hw[rows], index_hw = probability_hkw[rows].max(1)
         label_hw[rows] = index_hw
+        if temperature != 1:
+            best_hw[rows] = tempered(probability_hkw[rows], temperature).amax(1)
     return label_hw, best_hw
+
+
+def tempered(probability_nk: Tensor, temperature: float) -> Tensor:
+    """Return probabilities at a temperature: p ** (1 / T), normalised. Classes in dimension 1."""
+    return (probability_nk.clamp_min(LEAST).log() / temperature).softmax(1)
 
 
 @torch.no_grad()

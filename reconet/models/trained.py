@@ -36,9 +36,9 @@ from reconet.recipes.values import HUB_PREFIX
 from reconet.system.files import write_atomic
 from reconet.system.own_code import explain_missing_import
 from reconet.system.readable import counted
-from reconet.system.reading import SETTINGS_BYTES, WEIGHTS_BYTES, check_file
+from reconet.system.reading import SETTINGS_BYTES, WEIGHTS_BYTES, check_file, read_file
 from reconet.system.run_files import BEST, LAST
-from reconet.system.tensor_files import tensor_bytes
+from reconet.system.tensor_files import tensor_bytes, with_metadata
 from reconet.types import MAX_CLASSES, Palette
 
 FORMAT = "1"
@@ -55,6 +55,7 @@ LAYERS = (nn.Conv1d, nn.Conv2d, nn.Linear)
 SMALL = 2**16  # weights of a layer. Those with more are int8
 LARGEST = 127  # of int8. -128 is not used, so that a weight and its negative are alike
 COMPACT, COMPACT_FORMAT = "compact", "1"  # metadata of a compact file
+TEMPERATURE = "temperature"  # metadata of a calibrated network
 SCALE = ":scale"  # end of a name. Names of weights have no colon
 AS_THEY_ARE = (torch.float32, torch.int64)
 Byte = Annotated[int, Field(ge=0, le=255)]
@@ -76,6 +77,7 @@ class NetworkInfo:
     score: dict[str, float]
     imports: tuple[str, ...] = ()  # what --import named when it was made, for messages alone
     origin: dict[str, str] = field(default_factory=dict)
+    temperature: float = 1.0  # that calibrates its confidences
 
     def texts(self) -> dict[str, str]:
         """Write the record as texts, the metadata of a file."""
@@ -88,7 +90,8 @@ class NetworkInfo:
             "score": json.dumps(self.score),
         }
         optional = {"imports": self.imports, "origin": self.origin}
-        return texts | {name: json.dumps(value) for name, value in optional.items() if value}
+        texts |= {name: json.dumps(value) for name, value in optional.items() if value}
+        return texts if self.temperature == 1 else texts | {TEMPERATURE: repr(self.temperature)}
 
     @classmethod
     def from_texts(cls, texts: Mapping[str, str], source: Path) -> Self:
@@ -109,6 +112,7 @@ class _NetworkTexts(BaseModel):
     score: Json[dict[str, float]]
     imports: Json[tuple[str, ...]] = ()
     origin: Json[dict[str, str]] = Field(default_factory=dict)
+    temperature: Annotated[float, Field(gt=0, le=1000)] = 1.0
 
     @model_validator(mode="after")
     def _one_colour_each(self) -> Self:
@@ -150,6 +154,13 @@ def save_trained(path: Path, trained: TrainedNetwork) -> None:
     """Write weights and metadata as one safetensors file."""
     tensors = {key: value.cpu().contiguous() for key, value in trained.model.state_dict().items()}
     data = tensor_bytes(tensors, trained.info.texts())
+    write_atomic(path, lambda file: file.write(data))
+
+
+def save_temperature(path: Path, temperature: float) -> None:
+    """Write the temperature of a network into its file. Its weights stay as they are."""
+    texts = _metadata(path) | {TEMPERATURE: repr(temperature)}
+    data = with_metadata(read_file(path, limit=WEIGHTS_BYTES), texts)
     write_atomic(path, lambda file: file.write(data))
 
 

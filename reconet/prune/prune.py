@@ -185,7 +185,8 @@ def keep_ranks(trained: TrainedNetwork, kept: Sequence[int]) -> TrainedNetwork:
     result = build_model(recipe, len(trained.info.classes), pretrained=False)
     put_weights(result, state, Path("the network before"))
     device = model.classify.weight.device
-    return TrainedNetwork(model=result.eval().to(device), info=replace(trained.info, recipe=recipe))
+    info = replace(trained.info, recipe=recipe, temperature=1.0)  # which was of other weights
+    return TrainedNetwork(model=result.eval().to(device), info=info)
 
 
 def _output_directories(

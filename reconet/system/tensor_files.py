@@ -28,10 +28,15 @@ def tensor_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> 
 
     The library writes the metadata in another order each time.
     """
-    data = save(dict(tensors))
+    return with_metadata(save(dict(tensors)), metadata)
+
+
+def with_metadata(data: bytes, metadata: Mapping[str, str]) -> bytes:
+    """Return the bytes of a safetensors file with other metadata."""
     end = LENGTH_BYTES + int.from_bytes(data[:LENGTH_BYTES], "little")
-    header = {METADATA: {CHECKSUM: ZEROS, **dict(sorted(metadata.items()))}}
-    header |= json.loads(data[LENGTH_BYTES:end])
+    tensors = {k: v for k, v in json.loads(data[LENGTH_BYTES:end]).items() if k != METADATA}
+    texts = {key: text for key, text in sorted(metadata.items()) if key != CHECKSUM}
+    header = {METADATA: {CHECKSUM: ZEROS, **texts}, **tensors}
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % LENGTH_BYTES)  # tensors start at a multiple of 8
     start = len(text).to_bytes(LENGTH_BYTES, "little") + text

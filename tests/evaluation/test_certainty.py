@@ -8,8 +8,9 @@ import torch
 from numpy.typing import NDArray
 
 from reconet.evaluation import intervals
-from reconet.evaluation.calibration import Reliability, tempered
+from reconet.evaluation.calibration import Reliability
 from reconet.evaluation.intervals import ImageCounts, differences, interval, mean_iou
+from reconet.inference.windows import best_class, tempered
 
 IMAGES, CLASSES, DATASETS = 100, 5, 1000
 
@@ -95,16 +96,46 @@ def test_counts_of_images_come_back_from_their_file(tmp_path: Path) -> None:
 def test_a_temperature_restores_the_calibration_of_overconfident_logits() -> None:
     random = torch.Generator().manual_seed(3)
     reliability = Reliability(images=60, classes=7)
-    for _ in range(60):
+    for image in range(60):
         logits_nk = 1.5 * torch.randn(4000, 7, generator=random)
         label_n = torch.multinomial(logits_nk.softmax(1), 1, generator=random)[:, 0]
         label_n[:50] = 255
-        reliability.add((2.5 * logits_nk).softmax(1), label_n)
+        probability_nk1 = (2.5 * logits_nk).softmax(1)[..., None]
+        label_n1 = label_n[:, None]
+        for rows in (slice(0, 1000), slice(1000, 4000)):
+            part_nk1 = probability_nk1[rows]
+            reliability.add(image, part_nk1, label_n1[rows], best_class(part_nk1), 4000)
     found = reliability.result()
     assert found is not None
     assert found.ece > 0.2
     assert found.temperature == pytest.approx(2.5, rel=0.03)
     assert found.ece_with < 0.01
+
+
+def test_a_calibration_error_is_what_a_slow_loop_counts() -> None:
+    random = torch.Generator().manual_seed(1)
+    probability_hkw = (3 * torch.randn(30, 4, 40, generator=random)).softmax(1)
+    label_hw = torch.randint(4, (30, 40), generator=random)
+    label_hw[:5] = 255
+    reliability = Reliability(images=2, classes=4)
+    for image in (0, 1):
+        reliability.add(image, probability_hkw, label_hw, best_class(probability_hkw), 30)
+    found = reliability.result()
+    assert found is not None
+    bins: list[list[tuple[float, bool]]] = [[] for _ in range(15)]
+    for probability_k, label in zip(
+        probability_hkw.transpose(1, 2).reshape(-1, 4), label_hw.flatten(), strict=True
+    ):
+        if label != 255:
+            confidence, predicted = probability_k.max(0)
+            bins[min(14, int(confidence * 15))].append((confidence.item(), predicted == label))
+    pixels = sum(map(len, bins))
+    gaps = [abs(sum(c for c, _ in one) - sum(r for _, r in one)) for one in bins]
+    assert found.ece == pytest.approx(sum(gaps) / pixels)
+    assert found.share == pytest.approx([len(one) / pixels for one in bins])
+    for accuracy, one in zip(found.accuracy, bins, strict=True):
+        expected = sum(right for _, right in one) / len(one) if one else None
+        assert accuracy == (None if expected is None else pytest.approx(expected))
 
 
 def test_a_temperature_changes_no_label() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -21,9 +22,10 @@ from reconet.data.sets.cityscapes import read_label as read_cityscapes
 from reconet.errors import DataError, RecipeError
 from reconet.evaluation import StoppedError, count_model_confusion, evaluate, open_submission
 from reconet.inference import predict_labels
-from reconet.models.trained import load_trained, save_trained
+from reconet.models.trained import load_trained, read_info, save_trained
 from reconet.recipes import Data, Recipe, apply_overrides
 from reconet.system.distributed import Processes
+from reconet.system.tensor_files import check_sum
 from reconet.types import IGNORE
 from tests.data.trees import make_tree, stripes
 from tests.factories import ProgressRecorder, tiny_network, tiny_recipe, write_run
@@ -218,7 +220,7 @@ def test_a_score_has_an_interval_and_its_counts_are_kept_and_used_again(
     counted, again = (evaluate(run, device="cpu", reuse=reuse) for reuse in (False, True))
     assert counted is not None
     assert again is not None
-    assert again.as_dict() == counted.as_dict()
+    assert again.as_dict() | {"calibration": None} == counted.as_dict() | {"calibration": None}
     assert torch.equal(again.count_kk, counted.count_kk)
 
     def counts_again(**how: Any) -> bool:
@@ -232,6 +234,44 @@ def test_a_score_has_an_interval_and_its_counts_are_kept_and_used_again(
     trained.info.score["miou"] = 0.25
     write_run(run, trained)
     assert counts_again(), "another network"
+
+
+def test_a_network_is_calibrated_and_its_weights_and_scores_stay(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, copy = tmp_path / "net.safetensors", tmp_path / "copy.safetensors"
+    trained = load_trained(run)
+    with torch.no_grad():
+        trained.model.classify.weight.mul_(5)  # far too sure
+    for file in (path, copy):
+        save_trained(file, trained)
+    code, out, err = ask(capsys, path, "--calibrate", "--json")
+    assert (code, err) == (0, "")
+    before = json.loads(out)
+    assert before["calibration"]["ece_with"] < before["calibration"]["ece"]
+    assert sum(before["calibration"]["share"]) == pytest.approx(1)
+    info, plain = read_info(path), read_info(copy)
+    assert info == replace(plain, temperature=before["calibration"]["temperature"])
+    assert info.temperature != plain.temperature == 1
+    check_sum(path)
+    kept = load_trained(copy).model.state_dict()
+    for name, value in load_trained(path).model.state_dict().items():
+        assert torch.equal(value, kept[name])
+    assert json.loads(ask(capsys, path, "--json")[1]) == before
+    assert "which the network keeps now" in ask(capsys, path, "--calibrate")[1]
+
+
+def test_only_a_file_of_the_user_is_calibrated(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments, message in [
+        (("voc12", "--calibrate"), "writes into the file of the network, and voc12 is public"),
+        (("model.onnx", "--calibrate"), "no network 'model.onnx'"),
+        ((run, "--calibrate", "--fast"), "leave out --fast"),
+    ]:
+        code, _, err = ask(capsys, *arguments)
+        assert (code, err.count("\n")) == (2, 1)
+        assert message in err
 
 
 def test_submissions_are_what_the_servers_want(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from reconet import Predictor
 from reconet.cli import main
 from reconet.data.classes import colour_map
 from reconet.inference import predict_folder
-from reconet.models import save_trained
+from reconet.models.trained import load_trained, save_trained
 from reconet.types import IGNORE
 from tests.factories import ProgressRecorder, tiny_network
 from tests.inference.helpers import ask_predict, read_tree, save_image
@@ -50,6 +51,38 @@ def test_a_folder_becomes_labels_and_overlays_in_the_same_places(
     first = result["images"][0]
     assert (first["status"], first["width"], first["height"]) == ("done", 33, 20)
     assert first["shares"] == pytest.approx(alone.shares())
+
+
+def test_confidences_are_written_at_the_temperature_of_the_network(
+    capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
+) -> None:
+    save_image(tmp_path / "a.jpg", 1)
+    calibrated, temperature = tmp_path / "net.safetensors", 3.0
+    trained = load_trained(run)
+    save_trained(calibrated, replace(trained, info=replace(trained.info, temperature=temperature)))
+    probability_khw = Predictor.from_run(run, device="cpu")(
+        tmp_path / "a.jpg", with_probabilities=True
+    ).probability_khw
+    assert probability_khw is not None
+    labels = []
+    for network, power in ((run, 1.0), (calibrated, 1 / temperature)):
+        out = tmp_path / f"out-{power}"
+        code, result, _ = ask_predict(
+            capsys, network, tmp_path / "a.jpg", "--out", out, "--confidence", "--json"
+        )
+        assert code == 0
+        raised_khw = probability_khw**power
+        expected_hw = 255 * raised_khw.max(0) / raised_khw.sum(0)
+        found_hw = np.array(Pillow.open(out / "a.confidence.png"))
+        assert np.abs(found_hw - expected_hw).max() < 1
+        summary = result["images"][0]["confidence"]
+        assert summary["mean"] == pytest.approx(expected_hw.mean() / 255, abs=0.01)
+        assert summary["lowest_decile"] == pytest.approx(
+            np.percentile(expected_hw, 10) / 255, abs=0.01
+        )
+        assert json.loads((out / RECORD).read_text())["confidence"] == summary
+        labels.append((out / "a.png").read_bytes())
+    assert labels[0] == labels[1]
 
 
 def test_progress_starts_with_the_images_that_are_to_be_predicted(
