@@ -146,9 +146,6 @@ def _reconet(
       reconet train mine/ --out runs/mine  # train on them
       reconet predict runs/mine new/       # segment new images
       reconet report runs/mine             # curves and images in one HTML file
-
-    \b
-    More:
       reconet zoo                          # networks by name
       reconet recipes                      # what else you can train, such as scenes/reconet
       reconet data list                    # datasets, and where to get them

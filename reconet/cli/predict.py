@@ -102,7 +102,6 @@ def predict(
       reconet predict voc12 photos --classes person,dog --gallery
       reconet predict runs/first photos --out to-correct --as cvat
       reconet predict runs/first street.mp4 --out videos
-      torchrun --nproc-per-node 8 -m reconet predict runs/voc photos
     """
     settings = eval_settings(scales, flip, mode, relative_to)
     budget = parse_amount(memory, "--memory", LEAST_MEMORY)

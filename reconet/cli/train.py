@@ -63,8 +63,7 @@ def train(
       reconet train scenes/tiny --out runs/tiny
       reconet train runs/tiny --resume
       reconet train mine/ --dry-run
-      reconet train mine/ --epochs 20 --batch 8 --lr 0.01
-      reconet train voc12/reconet_r50 --set data.root=/data/voc --out runs/voc
+      reconet train voc12/reconet_r50 --set data.root=/data/voc --epochs 20 --out runs/voc
       torchrun --nproc-per-node 8 -m reconet train voc12/reconet_r101 --out runs/voc
     """
     for name in log or ():  # their packages take seconds to import, so only if asked
