@@ -92,7 +92,8 @@ def module(
         ]
         for r in sorted(results, key=lambda r: r.forward_backward_ms)
     ]
-    remarks = remarks or ["No core that builds spatial context is faster or smaller than RecoNet."]
+    if not remarks and any(result.spatial for result in results[2:]):  # others were measured
+        remarks = ["None of these that builds spatial context is faster or smaller than RecoNet."]
     legend = (
         "Peak: the most memory alive at once, in units of the input map, beside the input, the "
         "weights and their gradients. Ratios are to RecoNet."

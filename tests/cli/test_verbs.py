@@ -207,6 +207,13 @@ def test_bench_module_measures_what_is_chosen_and_draws_it(
     assert "reconet, loop" in run(capsys, *arguments, "--context=senet")[1]
 
 
+def test_bench_module_judges_no_core_that_it_did_not_measure(capsys: Captured) -> None:
+    arguments = ["bench", "module", "--rank=2", "--channels=8", "--size=6x5", "--rounds=1"]
+    code, out, err = run(capsys, *arguments, "--context", "reconet")
+    assert code == 0, err
+    assert "faster or smaller" not in out
+
+
 def test_bench_train_shows_the_losses_of_every_way(capsys: Captured) -> None:
     arguments = ["bench", "train", "--backbone=resnet18", "--size=64", "--device=cpu"]
     code, out, err = run(capsys, *arguments, "--steps=1", "--json")
