@@ -8,29 +8,29 @@ before, so only the network is measured. The features are read from their files 
 
 import argparse
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import cycle
-from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
 import torch
 
-from reconet.cache import FeatureBatch, Part, Store, feature_batches
-from reconet.cache.build import EntryWriter, as_fast_trunk, fill
+from reconet.cache import FeatureBatch, Store, feature_batches, open_features, want_views
+from reconet.cache.build import EntryWriter, as_fast_trunk
 from reconet.data import open_dataset
 from reconet.data.dataset import Dataset
 from reconet.data.loader import Batch, batches
 from reconet.data.order import BatchOrder
-from reconet.engine.inputs import feature_parts, training_views
-from reconet.engine.setup import augmentation, make_state
-from reconet.engine.train import State, Step, train
+from reconet.data.transforms import Augmentation
+from reconet.engine import State, Step, make_state, training_steps
 from reconet.recipes import Recipe, apply_overrides, find_recipe
 from reconet.system.distributed import Processes, pick_device
 from reconet.system.hardware import Precision, make_bf16_safe
 from reconet.system.timing import ratios, time_in_turns
+from reconet.system.user_cache import ROOT_VARIABLE
 
 FULL, CACHED, BUILD = "whole network", "head on cached features", "an entry of the cache"
 BUILD_BF16 = "an entry in bf16"
@@ -77,9 +77,10 @@ def bench_frozen(
     )
     dataset = open_dataset("scenes", "train", None, recipe.data.options)
     with TemporaryDirectory(prefix="reconet-bench-") as folder:
-        store, writers, head = _cached_state(recipe, dataset, processes, Path(folder))
-        stream = _features(store, recipe, dataset)
-        run_head = train(head, stream, recipe, steps + 1, processes)
+        os.environ[ROOT_VARIABLE] = folder
+        stores, writers, head = _cached_state(recipe, dataset, processes)
+        stream = _features(stores, recipe, dataset)
+        run_head = training_steps(head, stream, recipe, steps + 1, processes)
         calls: dict[str, Callable[[], object]] = {
             FULL: _full_step(recipe, dataset, processes),
             CACHED: partial(_step, run_head),
@@ -90,7 +91,7 @@ def bench_frozen(
         }
         times = time_in_turns(calls, steps)
     builders = torch.get_num_threads() if processes.device.type == "cpu" else 1
-    return summarise(times, batch, builders, store.bytes // store.count)
+    return summarise(times, batch, builders, sum(store.slot_bytes for store in stores))
 
 
 def summarise(
@@ -114,10 +115,10 @@ def _full_step(recipe: Recipe, dataset: Dataset, processes: Processes) -> Callab
     recipe = apply_overrides(recipe, ["model.frozen=false", "data.views=null"])
     steps = recipe.train.steps or 1
     stream: Iterator[Batch] = batches(
-        dataset, augmentation(recipe), seed=0, batch=recipe.train.batch, steps=steps
+        dataset, Augmentation.of(recipe.data), seed=0, batch=recipe.train.batch, steps=steps
     )
     state = _state(recipe, dataset, processes)
-    return partial(_step, train(state, list(stream), recipe, steps, processes))
+    return partial(_step, training_steps(state, list(stream), recipe, steps, processes))
 
 
 def _step(run: Iterator[Step]) -> float:
@@ -126,22 +127,21 @@ def _step(run: Iterator[Step]) -> float:
 
 
 def _cached_state(
-    recipe: Recipe, dataset: Dataset, processes: Processes, folder: Path
-) -> tuple[Store, dict[str, EntryWriter], State]:
+    recipe: Recipe, dataset: Dataset, processes: Processes
+) -> tuple[list[Store], dict[str, EntryWriter], State]:
     """Fill a cache of its own, and return what writes an entry and what trains."""
     state = _state(recipe, dataset, processes)
-    crop = recipe.data.crop
-    parts = feature_parts(state.model, crop) | {"label": Part(dtype="uint8", shape=crop)}
-    source = training_views(recipe, augmentation(recipe), dataset)
-    store = Store(folder, len(source), parts)
-    store.create({})
-    fill(store, source, state.model.eval(), workers=0)
+    wanted = want_views(recipe, state.model, dataset)
+    stores = open_features(wanted, state.model.eval(), processes)
+    [features] = [one for one in wanted if one.store.name == "c4"]
     precisions: dict[str, Precision] = {BUILD: "fp32", BUILD_BF16: "bf16"}
     writers = {
-        name: EntryWriter(store, source, as_fast_trunk(state.model, precision), precision)
+        name: EntryWriter(
+            replace(features, precision=precision), as_fast_trunk(state.model, precision)
+        )
         for name, precision in precisions.items()
     }
-    return store, writers, state
+    return stores, writers, state
 
 
 def _state(recipe: Recipe, dataset: Dataset, processes: Processes) -> State:
@@ -149,7 +149,7 @@ def _state(recipe: Recipe, dataset: Dataset, processes: Processes) -> State:
     return make_state(recipe, len(dataset.info.classes), processes, fresh=True)
 
 
-def _features(store: Store, recipe: Recipe, dataset: Dataset) -> Iterator[FeatureBatch]:
+def _features(stores: Sequence[Store], recipe: Recipe, dataset: Dataset) -> Iterator[FeatureBatch]:
     order = BatchOrder(
         images=len(dataset),
         seed=0,
@@ -159,7 +159,7 @@ def _features(store: Store, recipe: Recipe, dataset: Dataset) -> Iterator[Featur
         rank=0,
         processes=1,
     )
-    return feature_batches(store, order, [dataset.name(index) for index in range(len(dataset))])
+    return feature_batches(stores, order, [dataset.name(index) for index in range(len(dataset))])
 
 
 def main() -> None:

@@ -14,8 +14,7 @@ import numpy as np
 
 from reconet.cli import show_progress
 from reconet.data.scenes.generate import CLASSES, scene
-from reconet.engine import read_log, run_training
-from reconet.engine.balance import balanced_weights
+from reconet.engine import balanced_weights, read_log, run_training
 from reconet.recipes import Recipe, apply_overrides, find_recipe
 from reconet.study import difference, estimate
 from reconet.types import IGNORE, Label

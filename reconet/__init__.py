@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from reconet.data import DatasetInfo as DatasetInfo
     from reconet.data import Sample as Sample
     from reconet.data import open_dataset as open_dataset
-    from reconet.engine.start import train as train
+    from reconet.engine.run import train as train
     from reconet.evaluation.evaluate import evaluate as evaluate
     from reconet.inference.own_network import save as save
     from reconet.inference.predictor import Prediction as Prediction
@@ -41,7 +41,7 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "reconet.data": ("DATASETS", "DatasetEntry", "DatasetInfo", "Sample", "open_dataset"),
-    "reconet.engine.start": ("train",),
+    "reconet.engine.run": ("train",),
     "reconet.evaluation.evaluate": ("evaluate",),
     "reconet.inference.own_network": ("save",),
     "reconet.inference.predictor": ("Prediction", "Predictor"),

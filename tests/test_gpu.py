@@ -8,12 +8,11 @@ import pytest
 import torch
 
 from reconet.cli import main
-from reconet.engine.memory import memory_warning
-from reconet.engine.setup import make_state
-from reconet.engine.train import train
+from reconet.engine import check_resources, make_state, training_steps
 from reconet.models.context import CONTEXTS
 from reconet.system.distributed import Processes
 from tests.engine.steps import CLASSES, batches, recipe
+from tests.factories import ProgressRecorder
 from tests.launch import in_two_processes
 from tests.pretend_gpu import Gpu, MixedDevicesError, pretend_gpu
 from tests.study.tiny_study import SETTINGS
@@ -63,7 +62,7 @@ def test_contexts_train_on_a_gpu(gpu: Gpu, context: str, settings: tuple[str, ..
     chosen = recipe(f"model.context={context}", *settings)
     processes = Processes.single(gpu.device)
     state = make_state(chosen, CLASSES, processes, fresh=True)
-    steps = list(train(state, batches(2), chosen, 40, processes))
+    steps = list(training_steps(state, batches(2), chosen, 40, processes))
     assert len(steps) == 2
     assert {p.device for p in state.model.parameters()} == {gpu.device}
 
@@ -82,8 +81,8 @@ def step_of_one(rank: int) -> list[torch.Tensor]:
         torch.cuda.set_device(processes.device)
         chosen = recipe("train.batch=8", "train.precision=bf16")
         state = make_state(chosen, CLASSES, processes, fresh=True)
-        assert memory_warning(chosen, state, processes) is None
-        next(train(state, batches(1), chosen, 40, processes))
+        check_resources(Path(), chosen, state, processes, ProgressRecorder())
+        next(training_steps(state, batches(1), chosen, 40, processes))
         assert next(state.model.parameters()).device == gpu.device
         return [p.detach().cpu() for p in state.model.parameters()]
 

@@ -9,8 +9,8 @@ import torch
 
 from reconet.data import open_dataset
 from reconet.data.loader import Batch, batches
-from reconet.engine.setup import augmentation, make_state
-from reconet.engine.train import Step, train
+from reconet.data.transforms import Augmentation
+from reconet.engine import Step, make_state, training_steps
 from reconet.errors import TrainingError
 from reconet.recipes import find_recipe
 from reconet.recipes.overrides import apply_overrides
@@ -80,7 +80,7 @@ def _steps(recipe: Recipe, processes: Processes, steps: int) -> Iterator[Step]:
     dataset = open_dataset("scenes", "train", None, recipe.data.options)
     state = make_state(recipe, len(dataset.info.classes), processes, fresh=True)
     stream: Iterator[Batch] = batches(
-        dataset, augmentation(recipe), seed=0, batch=recipe.train.batch, steps=steps
+        dataset, Augmentation.of(recipe.data), seed=0, batch=recipe.train.batch, steps=steps
     )
     # Load all images first, so that their loading is not measured.
-    return train(state, list(stream), recipe, steps, processes)
+    return training_steps(state, list(stream), recipe, steps, processes)

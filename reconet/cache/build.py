@@ -1,99 +1,108 @@
-"""Fill a store with features: every missing entry, by many processes, one image at a time.
+"""Open the features of a split: find them in the cache, or compute them and keep them.
 
 One image and one thread at a time give the same bits whoever computes an entry and when, so a
 cache that was killed and resumed, or built by more processes, is the same cache.
 """
 
 import os
-import time
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from reconet.cache.store import LABEL, Store
-from reconet.cache.views import TrainingViews, WholeImages
-from reconet.data.order import random_stream
+from reconet.cache.store import LABEL, Store, lock_store
+from reconet.cache.wanted import Wanted
 from reconet.data.parallel import map_in_processes
+from reconet.errors import DataError, OutputError
 from reconet.models.features import Features
 from reconet.models.fold import fold_batchnorm
 from reconet.models.segmenter import Segmenter
 from reconet.system.distributed import Processes
+from reconet.system.files import readable_bytes
 from reconet.system.hardware import Precision, autocast, cast_layers
 from reconet.system.progress import SILENT, Progress
-from reconet.system.readable import readable_seconds
+from reconet.system.readable import counted
+from reconet.system.user_cache import cache_root, mark_in_use
 
-SAMPLE_IMAGES, SAMPLE_POSITIONS = 512, 64  # that a projection is fitted to
-SAMPLE = 3  # what the stream of random numbers is for
 FEW = 64  # entries that are not worth the start of other processes
-ESTIMATE_SECONDS = 5.0  # of work, after which the time of the rest is told
-Source = TrainingViews | WholeImages
+SPARE_BYTES = 2**28  # that stay free on the disk, or a quarter of the need if that is less
 
 
-@dataclass(frozen=True)
-class EntryWriter:
-    """Compute one entry of a store and keep it."""
-
-    store: Store
-    source: Source
-    model: Segmenter  # from as_fast_trunk
-    precision: Precision = "fp32"
-
-    def __call__(self, index: int) -> int:
-        image_bchw, label_hw = self.source[index]
-        arrays = {LABEL: label_hw}
-        stages = self.store.parts.keys() - {LABEL}
-        if stages:
-            with one_thread(), autocast(self.model.mean_c11.device, self.precision):
-                features = compute(self.model, image_bchw, stages)._asdict()
-            arrays |= {name: features[name].numpy() for name in stages}
-        self.store.write(index, arrays)
-        return index
+def free_bytes() -> int:
+    """Return how much of the cache's disk is free."""
+    root = cache_root().absolute()
+    place = next(path for path in (root, *root.parents) if path.is_dir())
+    return shutil.disk_usage(place).free
 
 
-@torch.inference_mode()
-def compute(model: Segmenter, image_bchw: Tensor, names: Iterable[str]) -> Features:
-    """Run the trunk of a network on one image, up to the last of the named stages.
+def check_room(stores: Iterable[Store]) -> None:
+    """Raise an error if the disk has no room for the entries that these stores lack together.
 
-    Returns its features without the batch axis.
+    Entries are written through memory maps. A disk that fills up meanwhile ends the process.
     """
-    stages = max(Features._fields.index(name) + 1 for name in names)
-    weight = next(model.backbone.parameters())
-    image_bchw = image_bchw.to(weight.device).contiguous(memory_format=torch.channels_last)
-    features = model.trunk(image_bchw, stages=stages)
-    return Features(*(map_bchw.squeeze(0).float().cpu().contiguous() for map_bchw in features))
+    needs = {store.directory: store.missing_bytes() for store in stores}
+    need, free = sum(needs.values()), free_bytes()
+    need += min(SPARE_BYTES, need // 4)
+    if need > free:
+        raise OutputError(
+            f"the features need {readable_bytes(need)} and {cache_root()} has "
+            f"{readable_bytes(free)} free; set RECONET_CACHE to another disk, or run `reconet "
+            "cache clear`. Contexts that read only c4 need least."
+        )
 
 
-def fill(
-    store: Store,
-    source: Source,
+def open_features(
+    wanted: Sequence[Wanted],
     model: Segmenter,
-    *,
-    workers: int,
-    precision: Precision = "fp32",
-    rank: int = 0,
-    size: int = 1,
+    processes: Processes,
     progress: Progress = SILENT,
-) -> None:
-    """Compute what is missing. Of `size` processes, number `rank` has every size-th entry.
+) -> list[Store]:
+    """Check stores and compute what they lack. Returns them, complete."""
+    for one in wanted:
+        if not processes.run_on_first(partial(_is_finished_for_ever, one.store, progress)):
+            _complete(one, model, processes, progress)
+    return [one.store for one in wanted]
 
-    The share does not depend on what is missing: the processes look at different moments.
-    """
-    missing = [index for index in store.missing() if index % size == rank]
-    if not missing:
-        return
-    work = EntryWriter(store, source, as_fast_trunk(model, precision), precision)
-    workers = workers if len(missing) >= FEW else 0
-    progress.start(len(missing), "compute features")
-    pace = Pace(len(missing), workers)
-    with closing(map_in_processes(work, missing, workers, chunk=1)) as entries:
-        for _ in entries:
-            progress.advance()
-            if estimate := pace.estimate():
-                progress.note(f"computing the features takes about {estimate} from here")
+
+def _is_finished_for_ever(store: Store, progress: Progress) -> bool:
+    """Return whether a store is complete and whole, on a disk that can only be read."""
+    if store.is_writable or not store.has_all_files():
+        return False
+    return not (store.missing() or store.damaged(progress))
+
+
+def _complete(wanted: Wanted, model: Segmenter, processes: Processes, progress: Progress) -> None:
+    store = wanted.store
+    with processes.first_holds(lambda: lock_store(store.directory, progress)):
+        processes.run_on_first(lambda: _prepare(wanted, progress))
+        with processes.together():
+            fill(wanted, model, processes, workers=worker_count(processes), progress=progress)
+        left = processes.run_on_first(lambda: len(store.missing()))
+    if left:  # another process may have dropped some
+        raise DataError(f"{store.directory} still lacks {counted(left, 'entry')}; run it again.")
+
+
+def _prepare(wanted: Wanted, progress: Progress) -> None:
+    """Make the files of a store, and drop damaged entries."""
+    store = wanted.store
+    mark_in_use(store.directory)
+    try:
+        store.create(wanted.about)
+    except OSError as error:
+        raise OutputError(f"cannot write {store.directory}: {error.strerror}.") from error
+    damaged = store.damaged(progress)
+    if damaged:
+        entries = counted(len(damaged), "damaged entry")
+        progress.note(f"computing anew {entries} in {store.directory}")
+        store.forget(damaged)
+    left = len(store.missing())
+    if left:
+        size = readable_bytes(left * store.slot_bytes)
+        progress.note(f"features of {counted(left, 'entry')}, {size}, go to {store.directory}")
 
 
 def worker_count(processes: Processes) -> int:
@@ -102,29 +111,55 @@ def worker_count(processes: Processes) -> int:
     return (os.cpu_count() or 1) if alone else 0
 
 
-class Pace:
-    """Estimate once how long the rest will take.
+def fill(
+    wanted: Wanted,
+    model: Segmenter,
+    processes: Processes,
+    *,
+    workers: int,
+    progress: Progress = SILENT,
+) -> None:
+    """Compute what is missing, of each process its share.
 
-    Other processes need seconds to start, so the clock starts when each has sent an entry.
+    The share does not depend on what is missing: the processes look at different moments.
     """
+    rank, size = processes.rank, processes.size
+    missing = [index for index in wanted.store.missing() if index % size == rank]
+    if not missing:
+        return
+    work = EntryWriter(wanted, as_fast_trunk(model, wanted.precision))
+    workers = workers if len(missing) >= FEW else 0
+    progress.start(len(missing), "compute features")
+    with closing(map_in_processes(work, missing, workers, chunk=1)) as entries:
+        for _ in entries:
+            progress.advance()
 
-    def __init__(self, total: int, workers: int) -> None:
-        self._left, self._unmeasured = total, max(1, workers)
-        self._measured, self._began, self._told = 0, 0.0, False
 
-    def estimate(self) -> str | None:
-        """Count an entry. Return the time of the rest at the first moment that it is known."""
-        self._left -= 1
-        if self._unmeasured > 0:
-            self._unmeasured -= 1
-            self._began = time.monotonic()
-            return None
-        self._measured += 1
-        took = time.monotonic() - self._began
-        if self._told or took < ESTIMATE_SECONDS or not self._left:
-            return None
-        self._told = True
-        return readable_seconds(took / self._measured * self._left)
+@dataclass(frozen=True)
+class EntryWriter:
+    """Compute one entry of a store and keep it."""
+
+    wanted: Wanted
+    model: Segmenter  # from as_fast_trunk
+
+    def __call__(self, index: int) -> int:
+        store = self.wanted.store
+        image_bchw, array = self.wanted.source[index]
+        if store.name != LABEL:
+            with one_thread(), autocast(self.model.mean_c11.device, self.wanted.precision):
+                array = compute(self.model, image_bchw, store.name).numpy()
+        store.write(index, array)
+        return index
+
+
+@torch.inference_mode()
+def compute(model: Segmenter, image_bchw: Tensor, stage: str) -> Tensor:
+    """Run the trunk of a network on one image, up to a stage. Returns the features of the stage."""
+    place = Features._fields.index(stage)
+    device = next(model.backbone.parameters()).device
+    image_bchw = image_bchw.to(device).contiguous(memory_format=torch.channels_last)
+    map_bchw: Tensor = model.trunk(image_bchw, stages=place + 1)[place]
+    return map_bchw.squeeze(0).float().cpu().contiguous()
 
 
 def as_fast_trunk(model: Segmenter, precision: Precision = "fp32") -> Segmenter:
@@ -132,42 +167,6 @@ def as_fast_trunk(model: Segmenter, precision: Precision = "fp32") -> Segmenter:
     folded = fold_batchnorm(model)
     cast_layers(folded, precision)
     return folded.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
-
-
-@dataclass(frozen=True)
-class PositionSampler:
-    """Take the last stage's features at some random positions of one entry."""
-
-    source: Source
-    model: Segmenter
-    seed: int
-
-    def __call__(self, index: int) -> Tensor:
-        with one_thread(), torch.inference_mode():
-            image_bchw = self.source[index][0].to(self.model.mean_c11.device)
-            image_bchw = image_bchw.contiguous(memory_format=torch.channels_last)
-            c4_cn = self.model.backbone(self.model.normalise(image_bchw)).c4[0].flatten(1).cpu()
-            rng = random_stream(SAMPLE, self.seed, index)
-            position_n = rng.choice(c4_cn.shape[1], min(SAMPLE_POSITIONS, c4_cn.shape[1]), False)
-            sample_nc: Tensor = c4_cn[:, torch.from_numpy(position_n)].T.clone()
-            return sample_nc
-
-
-def sample_features(
-    source: Source, model: Segmenter, seed: int, *, workers: int, progress: Progress = SILENT
-) -> Tensor:
-    """Collect features_nc of the last stage, before any projection, over the whole source."""
-    count = min(SAMPLE_IMAGES, len(source))
-    indices: Sequence[int] = np.linspace(0, len(source) - 1, count).astype(int).tolist()
-    progress.start(count, "sample features")
-    parts = []
-    sampler = PositionSampler(source, as_fast_trunk(model), seed)
-    workers = workers if count >= FEW else 0
-    with closing(map_in_processes(sampler, indices, workers, chunk=1)) as results:
-        for part_nc in results:
-            parts.append(part_nc)
-            progress.advance()
-    return torch.cat(parts)
 
 
 @contextmanager

@@ -16,28 +16,33 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from reconet.cache.cache import FEATURES, IDENTITIES
-from reconet.cache.lock import LOCK, lock_unused
 from reconet.cache.projection import PROJECTIONS
-from reconet.cache.store import ABOUT, CHECKSUMS, count_written
+from reconet.cache.store import ABOUT, CHECKSUMS, LOCK, count_written, lock_unused
+from reconet.cache.wanted import FEATURES
 from reconet.errors import RecipeError, pick
 from reconet.system.reading import SETTINGS_BYTES, WEIGHTS_BYTES, open_file, read_file
 from reconet.system.user_cache import FAST, LABELS, USE, cache_root
 
 DIGEST = re.compile(r"[0-9a-f]{20}")
 PROJECTION = re.compile(r"([0-9a-f]{20})\.safetensors")
-DATA_FILE = re.compile(r"\w+\.bin|\.(store|entries)\.json\.\w+\.part")
 MASK = re.compile(r"\d{6,}\.png")
-LABELS_ABOUT = "about.json"
-LABELS_FILE = re.compile(
-    r"(\d{6,}\.png|(all|train|val|test)\.tsv|mine\.yaml|about\.json)|\..+\.part"
-)
+# The files of each kind of folder, beside its locks. The first says what the folder holds.
+FILES = {
+    FEATURES: (
+        ABOUT,
+        re.compile(r"\w+\.bin|(store|entries)\.json|\.(store|entries)\.json\.\w+\.part"),
+    ),
+    LABELS: (
+        "about.json",
+        re.compile(r"(\d{6,}\.png|(all|train|val|test)\.tsv|mine\.yaml|about\.json)|\..+\.part"),
+    ),
+    FAST: ("choice.json", re.compile(r"network\.(xml|bin|onnx|pt2)|choice\.json")),
+}
+# Without the first no entry counts, if a process is killed while it deletes. Locks go last.
+ORDER = {CHECKSUMS: 0, "about.json": 0, "choice.json": 0, LOCK: 2, USE: 2}
 NAME_DIGITS = 8  # of each digest, in a name
 LONGEST_HEADER = 2**20  # of a projection, in bytes
 DAY = 86400.0
-FAST_ABOUT = "choice.json"
-FAST_FILE = re.compile(r"network\.(xml|bin|onnx|pt2)|choice\.json")
-BROKEN, MASKS = "unreadable", "masks"
 TOLD_ELSEWHERE = {"kind", "bytes", "entries", "format"}
 
 
@@ -84,10 +89,10 @@ class Cleared:
 def list_cache(root: Path | None = None) -> list[Item]:
     """List all that the cache holds, the last used first."""
     root = root or cache_root()
-    items = [_store_item(path) for path in _stores(root)]
-    items += [_masks_item(path) for path in _folders(root / LABELS)]
-    items += [_fast_item(path) for path in _folders(root / FAST)]
-    items += [_projection_item(path) for path in _projections(root)]
+    stores = [path for family in _entries(root / FEATURES) for path in _entries(family)]
+    items = [_folder_item(path, FEATURES) for path in stores]
+    items += [_folder_item(path, kind) for kind in (LABELS, FAST) for path in _entries(root / kind)]
+    items += [_projection_item(path) for path in _entries(root / PROJECTIONS, PROJECTION)]
     return sorted(items, key=lambda item: -item.last_use)
 
 
@@ -105,7 +110,14 @@ def clear_cache(
         raise RecipeError("--all clears everything; leave out the names, or --all.")
     items = list_cache(root)
     if names:
-        items = _named(items, names)
+        table: dict[str, set[str]] = {item.name: {item.name} for item in items}
+        for item in items:
+            if item.dataset is not None:
+                table.setdefault(item.dataset, set()).add(item.name)
+        if not table:
+            raise RecipeError("the cache is empty.")
+        wanted = set().union(*(pick(table, name, "name in the cache") for name in names))
+        items = [item for item in items if item.name in wanted]
     if older_than is not None:
         before = time.time() - older_than * DAY
         items = [item for item in items if item.last_use < before]
@@ -116,116 +128,74 @@ def clear_cache(
     )
 
 
-def _named(items: list[Item], names: Sequence[str]) -> list[Item]:
-    """Return the items of these names; the name of a dataset means all of its items."""
-    table: dict[str, set[str]] = {item.name: {item.name} for item in items}
-    for item in items:
-        if item.dataset is not None:
-            table.setdefault(item.dataset, set()).add(item.name)
-    if not table:
-        raise RecipeError("the cache is empty.")
-    wanted = set().union(*(pick(table, name, "name in the cache") for name in names))
-    return [item for item in items if item.name in wanted]
+def _entries(folder: Path, pattern: re.Pattern[str] = DIGEST) -> Iterator[Path]:
+    """Yield the entries of a folder whose names are of the cache: folders, or files of a pattern.
 
-
-def _entries(folder: Path, pattern: re.Pattern[str]) -> Iterator[os.DirEntry[str]]:
-    """Yield the entries of a folder whose names are of the cache. A link is no such folder."""
+    A link is no such entry, and no such folder.
+    """
     with suppress(OSError):
-        if not folder.is_symlink():
-            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-            yield from (entry for entry in entries if pattern.fullmatch(entry.name))
+        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+            fits = entry.is_dir if pattern is DIGEST else entry.is_file
+            named = pattern.fullmatch(entry.name) and not folder.is_symlink()
+            if named and fits(follow_symlinks=False):
+                yield Path(entry.path)
 
 
-def _folders(folder: Path) -> Iterator[Path]:
-    for entry in _entries(folder, DIGEST):
-        if entry.is_dir(follow_symlinks=False):
-            yield Path(entry.path)
-
-
-def _stores(root: Path) -> Iterator[Path]:
-    for family in _folders(root / FEATURES):
-        yield from _folders(family)
-
-
-def _projections(root: Path) -> Iterator[Path]:
-    for entry in _entries(root / PROJECTIONS, PROJECTION):
-        if entry.is_file(follow_symlinks=False):
-            yield Path(entry.path)
-
-
-def _store_item(directory: Path) -> Item:
-    about = _read_about(directory)
+def _folder_item(directory: Path, group: str) -> Item:
+    """Describe a folder of features, of masks that were drawn, or of a fast network."""
+    about, files = _read_about(directory / FILES[group][0]), _own_files(directory, group)
     with lock_unused(directory) as unused:
         pass
-    kind, total = about.get("kind"), about.get("entries")
+    total, kind = about.get("entries"), about.get("kind")
+    name, done = directory.name[:NAME_DIGITS], 1
+    if group == FEATURES:
+        name, done = f"{directory.parent.name[:NAME_DIGITS]}-{name}", count_written(directory)
+        kind = kind if isinstance(kind, str) else "unreadable"
+        about = {key: value for key, value in about.items() if key not in TOLD_ELSEWHERE}
+    elif group == LABELS:
+        kind, done = "masks", sum(MASK.fullmatch(path.name) is not None for path in files)
+        about = {key: value for key, value in about.items() if key not in TOLD_ELSEWHERE}
+    else:
+        kind, total = FAST, 1
+        about = {key: about[key] for key in ("network", "text") if key in about}
     return Item(
-        name=f"{directory.parent.name[:NAME_DIGITS]}-{directory.name[:NAME_DIGITS]}",
-        kind=kind if isinstance(kind, str) else BROKEN,
+        name=name,
+        kind=kind,
         path=directory,
-        done=count_written(directory),
-        total=total if isinstance(total, int) else 0,
-        bytes=sum(_bytes_on_disk(path) for path in _own_files(directory)),
-        last_use=_last_use(directory),
-        in_use=not unused,
-        about={key: value for key, value in about.items() if key not in TOLD_ELSEWHERE},
-    )
-
-
-def _masks_item(directory: Path) -> Item:
-    """Return the masks that were drawn from the annotations of one folder."""
-    about = _read_about(directory, LABELS_ABOUT)
-    with lock_unused(directory) as unused:
-        pass
-    files, total = _own_files(directory), about.get("entries")
-    return Item(
-        name=directory.name[:NAME_DIGITS],
-        kind=MASKS,
-        path=directory,
-        done=sum(MASK.fullmatch(path.name) is not None for path in files),
+        done=done,
         total=total if isinstance(total, int) else 0,
         bytes=sum(map(_bytes_on_disk, files)),
         last_use=_last_use(directory),
         in_use=not unused,
-        about={key: value for key, value in about.items() if key not in TOLD_ELSEWHERE},
+        about=about,
     )
 
 
-def _fast_item(directory: Path) -> Item:
-    """Return the fastest way to run one network, which `--fast` has found."""
-    about = _read_about(directory, FAST_ABOUT)
-    with lock_unused(directory) as unused:
-        pass
-    return Item(
-        name=directory.name[:NAME_DIGITS],
-        kind=FAST,
-        path=directory,
-        done=1,
-        total=1,
-        bytes=sum(map(_bytes_on_disk, _own_files(directory))),
-        last_use=_last_use(directory),
-        in_use=not unused,
-        about={key: about[key] for key in ("network", "text") if key in about},
-    )
-
-
-def _read_about(directory: Path, name: str = ABOUT) -> dict[str, Any]:
-    path = directory / name
+def _read_about(path: Path) -> dict[str, Any]:
     with suppress(OSError, ValueError):
-        about = json.loads(read_file(path, limit=SETTINGS_BYTES, within=directory))
+        about = json.loads(read_file(path, limit=SETTINGS_BYTES, within=path.parent))
         return about if isinstance(about, dict) else {}
     return {}
 
 
-def _last_use(directory: Path) -> float:
+def _last_use(path: Path) -> float:
     """Return when a process opened a store last. Stores without such a mark have their own time."""
-    for path in (directory / USE, directory / CHECKSUMS, directory):
+    for place in (path / USE, path / CHECKSUMS, path):
         with suppress(OSError):
-            return path.lstat().st_mtime
+            return place.lstat().st_mtime
     return 0.0
 
 
 def _projection_item(path: Path) -> Item:
-    about = _read_header(path)
+    """Describe a projection by what it says itself: a safetensors file starts with its header."""
+    about = None
+    with (
+        suppress(OSError, ValueError, TypeError, KeyError),
+        open_file(path, limit=WEIGHTS_BYTES, within=path.parent) as file,
+    ):
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(min(length, LONGEST_HEADER)))
+        about = json.loads(header["__metadata__"][ABOUT])
     return Item(
         name=path.stem[:NAME_DIGITS],
         kind="projection",
@@ -235,32 +205,18 @@ def _projection_item(path: Path) -> Item:
         bytes=_bytes_on_disk(path),
         last_use=_last_use(path),
         in_use=False,  # it is read once, and whole
-        about=about,
+        about=about if isinstance(about, dict) else {},
     )
 
 
-def _read_header(path: Path) -> dict[str, Any]:
-    """Read what a projection says about itself: a safetensors file starts with its header."""
-    with (
-        suppress(OSError, ValueError, TypeError, KeyError),
-        open_file(path, limit=WEIGHTS_BYTES, within=path.parent) as file,
-    ):
-        length = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(min(length, LONGEST_HEADER)))
-        about = json.loads(header["__metadata__"][ABOUT])
-        return about if isinstance(about, dict) else {}
-    return {}
-
-
-def _own_files(directory: Path) -> list[Path]:
-    """List the files of a store: only names that the cache writes, and no folders."""
-    names = {LABELS: LABELS_FILE, FAST: FAST_FILE}.get(directory.parent.name, DATA_FILE)
+def _own_files(directory: Path, group: str) -> list[Path]:
+    """List the files of a folder: only names that the cache writes, and no folders."""
     with suppress(OSError):
         return [
             Path(entry.path)
             for entry in os.scandir(directory)
             if not entry.is_dir(follow_symlinks=False)
-            and (entry.name in {ABOUT, IDENTITIES, LOCK, USE} or names.fullmatch(entry.name))
+            and (entry.name in {LOCK, USE} or FILES[group][1].fullmatch(entry.name))
         ]
     return []
 
@@ -278,12 +234,12 @@ def _delete(item: Item) -> bool:
     if item.kind == "projection":
         item.path.unlink(missing_ok=True)
         return True
+    group = item.path.parent.name
     with lock_unused(item.path) as unused:
         if not unused:
             return False
-        # Checksums first: without them no entry counts, if this process is killed now. Locks last.
-        order = {CHECKSUMS: 0, LABELS_ABOUT: 0, FAST_ABOUT: 0, LOCK: 2, USE: 2}
-        for path in sorted(_own_files(item.path), key=lambda path: order.get(path.name, 1)):
+        files = _own_files(item.path, group if group in FILES else FEATURES)
+        for path in sorted(files, key=lambda path: ORDER.get(path.name, 1)):
             path.unlink(missing_ok=True)
         for folder in (item.path, item.path.parent):
             with suppress(OSError):  # other stores, or files of somebody else

@@ -13,7 +13,7 @@ from reconet.system.readable import counted
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from reconet.cache.manage import Item
+    from reconet.cache import Item
 
 SECONDS = {"days": 86400, "hours": 3600, "minutes": 60}
 

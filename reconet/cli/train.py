@@ -128,9 +128,8 @@ def _train_recipe(
     recipe: "Recipe", directory: Path, resume: bool, device: str, log: Sequence[str]
 ) -> bool:
     """Train a recipe, and say how that ended. Return whether to say what is next."""
-    from reconet.engine import check_recipe, run_training
+    from reconet.engine import run_training
 
-    check_recipe(recipe)
     with show_progress("train") as progress:
         outcome = run_training(
             recipe, directory, resume=resume, device=device, log=log, progress=progress

@@ -1,49 +1,94 @@
 """Train a recipe, on one process or many. A training can be stopped and resumed at any step.
 
-start.py           train: a training from Python
-own_data.py        inspect_folder: from somebody's own images to a recipe
-run.py             run_training: the training with its files, signals, validations and progress
-train.py           the training loop, a generator of steps
-summary.py         what a training will do, and how long that takes
-validate.py        score the network during a training
-check.py           check a recipe before anything is opened
-setup.py           build what the loop needs from a recipe, and check it
-prepare.py         the frozen part of a network, and cached features before a training
-optim.py           optimiser, learning rate and running mean of the weights
-sync_batchnorm.py  batch norm over all processes
+run.py             train and run_training: the training with its files, signals and validations
+setup.py           check a recipe, and build what the loop needs from it
+train.py           the training loop, a generator of steps, and its optimiser
+inputs.py          batches and scores, from images or cached features
 checkpoint.py      last.pt, the state that a training resumes from
-balance.py         weights of classes from the training split
-extend.py          a resumed training that becomes longer
 run_directory.py   the files of a run, and a lock against two writers
-events.py          values and images for TensorBoard and other loggers
-loggers/           wandb and mlflow
-memory.py          estimate whether a step fits into memory
-stop.py            stop on a signal, between two steps
+loggers.py         values and images for TensorBoard, wandb and mlflow
+forecast.py        what a training will do, its time, its memory
+balance.py         weights of classes from the training split
+sync_batchnorm.py  batch norm over all processes
+own_data.py        inspect_folder: from somebody's own images to a recipe
 """
 
-from reconet.engine.check import check_recipe
-from reconet.engine.checkpoint import run_weights
-from reconet.engine.loggers import check_logger
+from reconet.engine.balance import balanced_weights
+from reconet.engine.checkpoint import LogState, load_last, run_weights, save_last
+from reconet.engine.forecast import check_resources, memory_mb
+from reconet.engine.inputs import FeaturePlan, Inputs, Validation, open_inputs, plan_features
+from reconet.engine.loggers import (
+    LOGGERS,
+    Loggers,
+    Writer,
+    check_logger,
+    open_loggers,
+    read_records,
+)
 from reconet.engine.own_data import Inspection, check_one_process, inspect_folder
-from reconet.engine.prepare import FeaturePlan, plan_features
-from reconet.engine.run import TrainingResult, run_training
-from reconet.engine.run_directory import MAY_CHANGE, lock_directory, read_log, read_starts
-from reconet.engine.setup import total_steps
+from reconet.engine.run import TrainingResult, TrainingRun, run_training, train
+from reconet.engine.run_directory import (
+    MAY_CHANGE,
+    Log,
+    append_start,
+    lock_directory,
+    read_log,
+    read_starts,
+)
+from reconet.engine.setup import check_recipe, make_state, total_steps
+from reconet.engine.sync_batchnorm import SyncBatchNorm, synchronise_batchnorm
+from reconet.engine.train import (
+    Ema,
+    State,
+    Step,
+    learning_rate,
+    make_optimizer,
+    read_losses,
+    training_steps,
+)
 
 __all__ = [
+    "LOGGERS",
     "MAY_CHANGE",
+    "Ema",
     "FeaturePlan",
+    "Inputs",
     "Inspection",
+    "Log",
+    "LogState",
+    "Loggers",
+    "State",
+    "Step",
+    "SyncBatchNorm",
     "TrainingResult",
+    "TrainingRun",
+    "Validation",
+    "Writer",
+    "append_start",
+    "balanced_weights",
     "check_logger",
     "check_one_process",
     "check_recipe",
+    "check_resources",
     "inspect_folder",
+    "learning_rate",
+    "load_last",
     "lock_directory",
+    "make_optimizer",
+    "make_state",
+    "memory_mb",
+    "open_inputs",
+    "open_loggers",
     "plan_features",
     "read_log",
+    "read_losses",
+    "read_records",
     "read_starts",
     "run_training",
     "run_weights",
+    "save_last",
+    "synchronise_batchnorm",
     "total_steps",
+    "train",
+    "training_steps",
 ]

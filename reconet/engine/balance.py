@@ -29,11 +29,10 @@ from reconet.system.progress import Progress
 from reconet.system.reading import SETTINGS_BYTES, read_text
 from reconet.system.run_files import CLASS_COUNTS
 
-BALANCED = "balanced"
 SHOWN = 8  # classes: of more, only the lightest and the heaviest are named
 
 
-def balanced_recipe(
+def count_weights(
     recipe: Recipe,
     directory: Path,
     train_set: Dataset,
@@ -41,35 +40,41 @@ def balanced_recipe(
     progress: Progress,
     *,
     resume: bool,
-) -> Recipe:
-    """Return the recipe with numbers in place of "balanced"."""
-    if recipe.loss.class_weights != BALANCED:
-        return recipe
+) -> tuple[float, ...]:
+    """Return the weights of the classes, from counts that a resumed run finds in its directory."""
     path, classes = directory / CLASS_COUNTS, train_set.info.classes
     pixels_k = processes.run_on_first(lambda: read_counts(path, len(classes)) if resume else None)
     if pixels_k is None:
-        pixels_k = _count(recipe, train_set, processes, progress)
+        with processes.together():  # each process counts in its share of the masks
+            counted_k = count_classes(
+                train_set,
+                range(processes.rank, len(train_set), processes.size),
+                workers=recipe.data.workers,
+                on_error=recipe.data.on_error,
+                progress=progress,
+            )
+        own_k = torch.from_numpy(counted_k).to(processes.device)
+        pixels_k = [int(pixels) for pixels in processes.sum(own_k).tolist()]
+        if not any(pixels_k):
+            raise DataError(
+                f"{train_set.info.name} {train_set.split} has no labelled pixel, so that its "
+                "classes cannot be balanced."
+            )
         content = json.dumps({"split": train_set.split, "classes": classes, "pixels": pixels_k})
         processes.run_on_first(lambda: write_text(path, content + "\n"))
     weights = balanced_weights(pixels_k)
-    progress.note(f"class weights, balanced: {describe_weights(classes, weights)}")
-    loss = recipe.loss.model_copy(update={"class_weights": weights})
-    return recipe.model_copy(update={"loss": loss})
+    order = sorted(range(len(classes)), key=weights.__getitem__)
+    named = [f"{classes[k]} {weights[k]:.2g}" for k in order]
+    if len(named) > SHOWN:
+        named = [*named[: SHOWN // 2], "...", *named[-SHOWN // 2 :]]
+    progress.note(f"class weights, balanced: {', '.join(named)}")
+    return weights
 
 
 def balanced_weights(pixels_k: Sequence[int]) -> tuple[float, ...]:
     """Return the weight of each class from its number of pixels."""
     mean = sum(pixels_k) / len(pixels_k)
     return tuple(math.sqrt(mean / pixels) if pixels else 1.0 for pixels in pixels_k)
-
-
-def describe_weights(classes: Sequence[str], weights: Sequence[float]) -> str:
-    """Name the classes with their weights, the lightest first."""
-    order = sorted(range(len(classes)), key=weights.__getitem__)
-    named = [f"{classes[k]} {weights[k]:.2g}" for k in order]
-    if len(named) <= SHOWN:
-        return ", ".join(named)
-    return ", ".join([*named[: SHOWN // 2], "...", *named[-SHOWN // 2 :]])
 
 
 def read_counts(path: Path, num_classes: int) -> list[int] | None:
@@ -80,25 +85,3 @@ def read_counts(path: Path, num_classes: int) -> list[int] | None:
         return None
     fits = isinstance(pixels_k, list) and len(pixels_k) == num_classes
     return pixels_k if fits and all(type(n) is int and n >= 0 for n in pixels_k) else None
-
-
-def _count(
-    recipe: Recipe, train_set: Dataset, processes: Processes, progress: Progress
-) -> list[int]:
-    """Count the pixels of each class, each process in its share of the masks."""
-    with processes.together():
-        counted_k = count_classes(
-            train_set,
-            range(processes.rank, len(train_set), processes.size),
-            workers=recipe.data.workers,
-            on_error=recipe.data.on_error,
-            progress=progress,
-        )
-        own_k = torch.from_numpy(counted_k)
-    pixels_k: list[int] = processes.sum(own_k.to(processes.device)).tolist()
-    if not any(pixels_k):
-        raise DataError(
-            f"{train_set.info.name} {train_set.split} has no labelled pixel, so that its classes "
-            "cannot be balanced."
-        )
-    return pixels_k

@@ -79,10 +79,15 @@ def load_last(path: Path, state: State, progress: Progress = SILENT) -> LogState
     except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         reason = first_line(error)
         raise CheckpointError(f"{path} does not fit this recipe's network: {reason}") from error
-    if log_state.best_score < 0 or _is_whole(path.with_name(BEST)):
-        return log_state
-    progress.note(f"{BEST} is lost or damaged: the next validation writes it again")
-    return replace(log_state, best_score=-1.0)
+    if log_state.best_score >= 0:
+        try:
+            best = path.with_name(BEST)
+            check_sum(best)
+            read_info(best)
+        except (CheckpointError, OSError):
+            progress.note(f"{BEST} is lost or damaged: the next validation writes it again")
+            return replace(log_state, best_score=-1.0)
+    return log_state
 
 
 def save_best(path: Path, trained: TrainedNetwork, *, newest: bool) -> bool:
@@ -106,16 +111,6 @@ def saved_step(path: Path) -> int | None:
         step = _read_last(path).get("step")
         return step if type(step) is int else None
     return None
-
-
-def _is_whole(path: Path) -> bool:
-    """Return whether a network can be read as it was written."""
-    try:
-        check_sum(path)
-        read_info(path)
-    except (CheckpointError, OSError):
-        return False
-    return True
 
 
 def offer_best(directory: Path) -> str:
@@ -147,7 +142,13 @@ def run_weights(source: Path) -> dict[str, Tensor]:
 def _read_last(path: Path) -> dict[str, Any]:
     try:
         check_file(path, limit=WEIGHTS_BYTES, within=path.parent)
-        _check_sums(path)
+        with ZipFile(path) as archive:  # torch.save writes checksums, but torch.load ignores them
+            for entry in archive.infolist():
+                if entry.compress_type != 0:  # torch.save does not compress; it may be a zip bomb
+                    raise ValueError("it is compressed")
+                with archive.open(entry) as file:
+                    while file.read(CHUNK):
+                        pass
         content = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}.") from error
@@ -158,14 +159,3 @@ def _read_last(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise CheckpointError(f"{path} is no checkpoint of format {FORMAT}.")
     return content
-
-
-def _check_sums(path: Path) -> None:
-    """Check the checksum of every tensor. torch.save writes them, but torch.load ignores them."""
-    with ZipFile(path) as archive:
-        for entry in archive.infolist():
-            if entry.compress_type != 0:  # torch.save does not compress; it may be a zip bomb
-                raise ValueError("it is compressed")
-            with archive.open(entry) as file:
-                while file.read(CHUNK):
-                    pass

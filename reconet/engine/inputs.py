@@ -1,286 +1,219 @@
-"""Feed a training: batches to learn from, and a confusion matrix to score by.
+"""Feed a training: batches to learn from, and scores.
 
 Images are read and augmented anew in every step. Features of a frozen backbone are computed once,
 and read from the cache (reconet/cache).
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Protocol as Interface
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
 
 from reconet.cache import (
-    LABEL,
     FeatureBatch,
-    Part,
     Store,
-    StoreGroup,
-    TrainingViews,
-    WholeImages,
+    Wanted,
     cache_root,
     check_room,
     count_feature_confusion,
     feature_batches,
-    find_store,
+    fit_projection,
     open_features,
+    want_views,
+    want_whole,
 )
+from reconet.data import open_split
 from reconet.data.dataset import Dataset
 from reconet.data.loader import Batch, batches
 from reconet.data.order import BatchOrder
 from reconet.data.transforms import Augmentation
-from reconet.engine.stop import StopSwitch
-from reconet.evaluation.confusion import Confusion, count_model_confusion
+from reconet.engine.setup import check_start, make_state, open_labelled
+from reconet.evaluation import no_labels_error
+from reconet.evaluation.confusion import count_model_confusion
+from reconet.evaluation.metrics import benchmark_scores, named_scores
 from reconet.inference.protocol import Protocol
+from reconet.models.liveness import mean_liveness, record_liveness
 from reconet.models.segmenter import Segmenter
-from reconet.recipes.schema import Model, Recipe
-from reconet.system.distributed import Processes
-from reconet.system.hardware import Precision
-from reconet.system.progress import Progress
+from reconet.recipes.schema import Recipe
+from reconet.system.distributed import Processes, pick_device
+from reconet.system.progress import SILENT, Progress, Silent
+from reconet.system.readable import counted
 
 
-class Inputs(Interface):
-    """Where a training gets its batches and its validations from."""
+class Validation(NamedTuple):
+    """The scores of one validation."""
+
+    values: dict[str, float]  # by their names in the log
+    iou_k: Tensor
+    count_kk: Tensor
+    loss: float | None = None  # not with cached features
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """Images, or features of a frozen backbone if there are stores of them."""
+
+    recipe: Recipe
+    train_set: Dataset
+    val_set: Dataset
+    processes: Processes
+    train_stores: Sequence[Store] = ()
+    val_stores: Sequence[Store] = ()
 
     def batches(self, start: int, steps: int) -> Iterable[Batch | FeatureBatch]:
         """Yield this process's share of the steps from `start` to `steps` - 1."""
-        ...
-
-    def count_confusion(self, model: Segmenter, stop: StopSwitch, progress: Progress) -> Confusion:
-        """Score a network on the validation split."""
-        ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImageInputs:
-    """Images, augmented anew in every step."""
-
-    recipe: Recipe
-    augmentation: Augmentation
-    train_set: Dataset
-    val_set: Dataset
-    processes: Processes
-
-    def batches(self, start: int, steps: int) -> Iterable[Batch]:
-        """Read and augment images."""
-        data, settings = self.recipe.data, self.recipe.train
+        data, settings, processes = self.recipe.data, self.recipe.train, self.processes
+        if self.train_stores:
+            order = BatchOrder(
+                images=len(self.train_set),
+                seed=settings.seed,
+                batch=settings.batch,
+                start=start,
+                steps=steps,
+                rank=processes.rank,
+                processes=processes.size,
+            )
+            names = [self.train_set.name(index) for index in range(len(self.train_set))]
+            return feature_batches(self.train_stores, order, names)
         return batches(
             self.train_set,
-            self.augmentation,
+            Augmentation.of(data),
             seed=settings.seed,
             batch=settings.batch,
             steps=steps,
             start=start,
-            rank=self.processes.rank,
-            processes=self.processes.size,
+            rank=processes.rank,
+            processes=processes.size,
             workers=data.workers,
             on_error=data.on_error,
             keep=False,
-            pin=self.processes.device.type == "cuda",
+            pin=processes.device.type == "cuda",
         )
 
-    def count_confusion(self, model: Segmenter, stop: StopSwitch, progress: Progress) -> Confusion:
-        """Show whole images to the network."""
-        data = self.recipe.data
-        return count_model_confusion(
-            model,
-            self.val_set,
-            self.processes,
-            protocol=Protocol.in_training(data),
-            workers=data.workers,
-            on_error=data.on_error,
-            with_loss=True,
-            stop=stop,
-            progress=progress,
-        )
+    def validate(
+        self, model: Segmenter, stop: Callable[[], bool], progress: Progress
+    ) -> Validation:
+        """Score a network, and measure whether its attention is alive.
+
+        Raises StoppedError if `stop` asks for it, and DataError if there is nothing to score.
+        """
+        data, dataset, processes = self.recipe.data, self.val_set, self.processes
+        protocol = Protocol.in_training(data)
+        counter = _StatusProgress(progress, processes.share_of(len(dataset)))
+        with record_liveness(model.context) as samples:
+            if self.val_stores:
+                confusion = count_feature_confusion(
+                    model, self.val_stores, dataset, processes, protocol, stop, counter
+                )
+            else:
+                confusion = count_model_confusion(
+                    model,
+                    dataset,
+                    processes,
+                    protocol=protocol,
+                    workers=data.workers,
+                    on_error=data.on_error,
+                    with_loss=True,
+                    stop=stop,
+                    progress=counter,
+                )
+        count_kk, info = confusion.count_kk, dataset.info
+        processes.raise_together(None if count_kk.any() else no_labels_error(dataset))
+        values = named_scores(count_kk, info.name, info.classes)
+        liveness = mean_liveness(samples)
+        if liveness is not None:
+            values |= liveness._asdict()
+        if confusion.skipped:
+            images = counted(confusion.skipped, "image")
+            progress.note(f"validation left out {images} that cannot be read")
+            values["skipped"] = confusion.skipped
+        iou_k = benchmark_scores(count_kk, info.name, info.classes).iou_k
+        return Validation(values, iou_k, count_kk, confusion.loss)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CachedInputs:
-    """Features of a frozen backbone, from the cache."""
+class _StatusProgress(Silent):
+    """Shows a task as the status of another task that is already being counted."""
 
-    recipe: Recipe
-    train_set: Dataset
-    val_set: Dataset
-    processes: Processes
-    train_store: StoreGroup
-    val_store: StoreGroup
+    def __init__(self, outer: Progress, total: int) -> None:
+        self._outer, self._done, self._total = outer, 0, total
 
-    def batches(self, start: int, steps: int) -> Iterable[FeatureBatch]:
-        """Read features from the cache."""
-        settings = self.recipe.train
-        order = BatchOrder(
-            images=len(self.train_set),
-            seed=settings.seed,
-            batch=settings.batch,
-            start=start,
-            steps=steps,
-            rank=self.processes.rank,
-            processes=self.processes.size,
-        )
-        names = [self.train_set.name(index) for index in range(len(self.train_set))]
-        return feature_batches(self.train_store, order, names)
-
-    def count_confusion(self, model: Segmenter, stop: StopSwitch, progress: Progress) -> Confusion:
-        """Run the head alone on the features of whole images."""
-        protocol = Protocol.in_training(self.recipe.data)
-        return count_feature_confusion(
-            model, self.val_store, self.val_set, self.processes, protocol, stop, progress
-        )
+    def advance(self, count: int = 1) -> None:
+        self._done += count
+        self._outer.status(f"validate {self._done} of {self._total}")
 
 
 def open_inputs(
     recipe: Recipe,
-    augmentation: Augmentation,
     model: Segmenter,
     train_set: Dataset,
     val_set: Dataset,
     processes: Processes,
-    progress: Progress,
+    progress: Progress = SILENT,
 ) -> Inputs:
     """Open what a recipe asks for: images, or cached features if it says how many views."""
-    if recipe.data.views is None:
-        return ImageInputs(
-            recipe=recipe,
-            augmentation=augmentation,
-            train_set=train_set,
-            val_set=val_set,
-            processes=processes,
-        )
-    views = training_request(recipe, augmentation, model, train_set)
-    whole = validation_request(recipe, model, val_set)
-    local = processes.sharing(cache_root())  # each machine fills a cache of its own
-    with processes.together():
-        local.run_on_first(lambda: check_room([*views.find(model), *whole.find(model)]))
-        train_store = views.open(model, local, progress)
-        val_store = whole.open(model, local, progress)
-    return CachedInputs(
+    train_stores: Sequence[Store] = ()
+    val_stores: Sequence[Store] = ()
+    if recipe.data.views is not None:
+        local = processes.sharing(cache_root())  # each machine fills a cache of its own
+        with processes.together():
+            views, whole = want_views(recipe, model, train_set), want_whole(recipe, model, val_set)
+            local.run_on_first(lambda: check_room(one.store for one in (*views, *whole)))
+            train_stores = open_features(views, model, local, progress)
+            val_stores = open_features(whole, model, local, progress)
+    return Inputs(
         recipe=recipe,
         train_set=train_set,
         val_set=val_set,
         processes=processes,
-        train_store=train_store,
-        val_store=val_store,
+        train_stores=train_stores,
+        val_stores=val_stores,
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class FeatureRequest:
-    """The features of one split that a training asks the cache for, and labels of its views."""
-
-    source: TrainingViews | WholeImages
-    parts: dict[str, Part]
-    facts: dict[str, object]  # that name the store, beside the network and the images
-    about: dict[str, object]  # that only describe it, for people
-    precision: Precision  # that the backbone computes in
-    labels: "FeatureRequest | None" = None
-
-    def find(self, model: Segmenter) -> tuple[Store, ...]:
-        """Return the stores of these features, which may not exist yet."""
-        stores = (
-            find_store(self.source, model, parts, self.facts, self.precision)
-            for parts in self._parts_of_stores()
-        )
-        return (*stores, *(self.labels.find(model) if self.labels else ()))
-
-    def open(self, model: Segmenter, processes: Processes, progress: Progress) -> StoreGroup:
-        """Return the stores, complete."""
-        stores = [
-            open_features(
-                self.source,
-                model,
-                parts,
-                self.facts,
-                processes,
-                precision=self.precision,
-                about=self.about,
-                progress=progress,
-            )
-            for parts in self._parts_of_stores()
-        ]
-        if (request := self.labels) is not None:
-            stores += request.open(model, processes, progress).stores
-        return StoreGroup(tuple(stores))
-
-    def _parts_of_stores(self) -> list[dict[str, Part]]:
-        """Give earlier stages a store each: they are large, and most contexts read only c4."""
-        early = {name: part for name, part in self.parts.items() if name in ("c1", "c2", "c3")}
-        rest = {name: part for name, part in self.parts.items() if name not in early}
-        return [rest, *({name: part} for name, part in early.items())]
+def fit_trunk(
+    model: Segmenter, recipe: Recipe, train_set: Dataset, processes: Processes, progress: Progress
+) -> None:
+    """Fit the projection of a fresh network, if it has one."""
+    if model.project is not None:
+        split = recipe.data.project_split
+        fitted_to = train_set if split is None else open_split(recipe.data, split)
+        fit_projection(model, recipe, fitted_to, processes, progress)
 
 
-def training_request(
-    recipe: Recipe, augmentation: Augmentation, model: Segmenter, train_set: Dataset
-) -> FeatureRequest:
-    """Return the features that a network learns from."""
-    views = training_views(recipe, augmentation, train_set)
-    facts: dict[str, object] = {"augmentation": augmentation.key(), "seed": views.seed}
-    about = describe_features(recipe, train_set, model.output_stride) | {"views": views.views}
-    # The dataset and its options say what the numbers in masks mean.
-    means = {"dataset": recipe.data.name, "options": recipe.data.options}
-    labels = FeatureRequest(
-        source=replace(views, labels=True),
-        parts={LABEL: Part(dtype="uint8", shape=recipe.data.crop)},
-        facts={"kind": "labels", **facts, **means},
-        about={key: value for key, value in about.items() if key not in Model.model_fields},
-        precision="fp32",
-    )
-    return FeatureRequest(
-        source=views,
-        parts=feature_parts(model, recipe.data.crop),
-        facts={"kind": "views", **facts},
-        about=about,
-        precision=recipe.train.precision,
-        labels=labels,
-    )
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FeaturePlan:
+    """The features that a training will read, and the network that computes them."""
+
+    model: Segmenter
+    wanted: tuple[Wanted, ...]
+    processes: Processes
+
+    @property
+    def stores(self) -> tuple[Store, ...]:
+        """Return the stores, which may not exist yet."""
+        return tuple(one.store for one in self.wanted)
+
+    def build(self, progress: Progress = SILENT) -> None:
+        """Check the stores, and compute what they lack."""
+        open_features(self.wanted, self.model, self.processes, progress)
 
 
-def validation_request(recipe: Recipe, model: Segmenter, val_set: Dataset) -> FeatureRequest:
-    """Return the features that a network is scored on."""
-    side = recipe.data.base_size
-    return FeatureRequest(
-        source=WholeImages(dataset=val_set, base_size=side),
-        parts=feature_parts(model, (side, side), training=False),
-        facts={"kind": "whole images", "base_size": side},
-        about=describe_features(recipe, val_set, model.output_stride),
-        precision=recipe.train.precision,
-    )
-
-
-def describe_features(recipe: Recipe, dataset: Dataset, stride: int) -> dict[str, object]:
-    """Describe images and network for people who list the cache."""
-    data, model = recipe.data, recipe.model
-    return {
-        "dataset": data.name,
-        "split": dataset.split,
-        "root": None if data.root is None else str(data.root.absolute()),
-        "images": len(dataset),
-        "crop": list(data.crop),
-        "backbone": model.backbone,
-        "weights": model.weights,
-        "output_stride": stride,
-        "project": model.project,
-    }
-
-
-def training_views(recipe: Recipe, augmentation: Augmentation, dataset: Dataset) -> TrainingViews:
-    """Return the views of a recipe's training images."""
-    data = recipe.data
-    return TrainingViews(
-        dataset=dataset, augmentation=augmentation, seed=data.view_seed, views=data.views or 1
-    )
-
-
-def feature_parts(
-    model: Segmenter, size: tuple[int, int], *, training: bool = True
-) -> dict[str, Part]:
-    """Return the stages that a network reads beyond its trunk, for images of `size` at most."""
-    stages = model.backbone.stages(size)._asdict()
-    names = set(model.stages_read)
-    if training and model.aux is not None:
-        names.add("c3")
-    parts = {}
-    for name in sorted(names):
-        spec = stages[name]
-        projected = name == "c4" and model.project is not None
-        channels = model.project.out_channels if projected and model.project else spec.channels
-        parts[name] = Part(dtype="float16", shape=(channels, spec.height, spec.width))
-    return parts
+def plan_features(
+    recipe: Recipe, *, device: str = "auto", progress: Progress = SILENT
+) -> FeaturePlan:
+    """Find the stores of a training's features. A projection is fitted, if there is one."""
+    processes = Processes.single(pick_device(device))
+    recipe = check_start(recipe, processes)
+    train_set, val_set = open_labelled(recipe)
+    torch.manual_seed(recipe.train.seed)
+    model = make_state(
+        recipe,
+        len(train_set.info.classes),
+        processes,
+        fresh=True,
+        fit=lambda model: fit_trunk(model, recipe, train_set, processes, progress),
+    ).model
+    wanted = (*want_views(recipe, model, train_set), *want_whole(recipe, model, val_set))
+    return FeaturePlan(model=model, wanted=wanted, processes=processes)

@@ -23,7 +23,7 @@ from reconet.data.formats import (
 )
 from reconet.data.images.read import read_frame
 from reconet.data.sets.folder_masks import FolderOptions
-from reconet.engine.memory import free_memory
+from reconet.engine.forecast import free_memory
 from reconet.errors import DataError, RecipeError
 from reconet.recipes import Recipe, apply_overrides
 from reconet.recipes.choose import Choice, Chosen, Facts, choose

@@ -2,57 +2,62 @@
 
 import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
 
 from reconet.data.dataset import Dataset, left_out_note, share_images
-from reconet.engine.balance import balanced_recipe
+from reconet.data.dataset_file import dataset_settings
+from reconet.engine.balance import count_weights
 from reconet.engine.checkpoint import LogState, load_last, save_best, save_last
-from reconet.engine.events import Events, open_events
-from reconet.engine.extend import extend_run
-from reconet.engine.inputs import open_inputs
-from reconet.engine.memory import check_resources, memory_mb
-from reconet.engine.prepare import fit_trunk
+from reconet.engine.forecast import (
+    Forecast,
+    check_resources,
+    memory_mb,
+    summarise,
+    summary_lines,
+)
+from reconet.engine.inputs import fit_trunk, open_inputs
+from reconet.engine.loggers import Loggers, check_logger, open_loggers
 from reconet.engine.run_directory import (
-    SUMMARY,
     Log,
-    OpenedRun,
+    append_forecast,
     append_start,
+    keep_changes,
     lock_directory,
     open_run,
 )
-from reconet.engine.setup import (
-    augmentation,
-    check_start,
-    make_state,
-    open_splits,
-    total_steps,
+from reconet.engine.setup import check_start, make_state, open_splits, total_steps
+from reconet.engine.train import (
+    Step,
+    StopSwitch,
+    check_weights,
+    learning_rate,
+    read_losses,
+    stop_on_signals,
+    training_steps,
 )
-from reconet.engine.stop import StopSwitch, stop_on_signals
-from reconet.engine.summary import Forecast, start_lines, summarise_start
-from reconet.engine.train import Step, check_weights, read_losses, train
-from reconet.engine.validate import validate
-from reconet.errors import DataError
+from reconet.errors import DataError, TrainingError
 from reconet.evaluation import StoppedError, keep_predictions, keep_validation
+from reconet.evaluation.kept_validation import predict_tiles
 from reconet.inference.protocol import Protocol
 from reconet.models.trained import NetworkInfo, TrainedNetwork
-from reconet.recipes.schema import Recipe
+from reconet.recipes import Recipe, apply_overrides, find_recipe
 from reconet.system.distributed import Processes, join_processes
 from reconet.system.hardware import keep_freed_memory
 from reconet.system.own_code import imported_names
-from reconet.system.progress import SILENT, Progress
+from reconet.system.progress import SILENT, Lines, Progress
 from reconet.system.run_files import BEST, LAST
 
 SEEN_IN_TRAINING = (
     "validation images are also trained on: scores say nothing about new images, and the last "
     "network is kept as the best."
 )
+IMAGES, SIDE = 4, 256  # drawn for the loggers at each validation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +76,35 @@ class TrainingResult:
         return self.step == self.steps or self.out_of_patience
 
 
+def train(
+    recipe: Recipe | str | Path,
+    out: str | Path,
+    *,
+    data: str | Path | None = None,
+    settings: Iterable[str] = (),
+    resume: bool = False,
+    device: str = "auto",
+    log: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> TrainingResult:
+    """Train the network of a recipe in the run directory `out`.
+
+    `recipe` is a Recipe, or what `reconet train` takes: a name, a file or a run directory.
+    `data` is a file that describes a dataset, such as mine.yaml. `settings` are those of --set,
+    such as "optim.lr=0.02". `log` names loggers beside TensorBoard: "wandb", "mlflow". Ctrl-C saves
+    a checkpoint and stops. Progress is printed on stderr, unless `progress` shows it elsewhere.
+    """
+    for name in log:
+        check_logger(name)
+    found = recipe if isinstance(recipe, Recipe) else find_recipe(str(recipe))
+    described = [] if data is None else dataset_settings(Path(data))
+    others = [settings] if isinstance(settings, str) else settings
+    changed = apply_overrides(found, [*described, *others])
+    return run_training(
+        changed, Path(out), resume=resume, device=device, log=log, progress=progress or Lines()
+    )
+
+
 def run_training(
     recipe: Recipe,
     directory: Path,
@@ -85,13 +119,15 @@ def run_training(
     resume = resume or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
     with join_processes(device) as processes, ExitStack() as stack:
         keep_freed_memory()
-        recipe = check_start(recipe, processes, resume=resume)
+        with processes.together():
+            recipe = check_start(recipe, processes, resume=resume)
         splits = open_splits(recipe, processes)
         directory = Path(processes.broadcast(str(directory)))
         processes.run_on_first(lambda: stack.enter_context(lock_directory(directory)))
-        opened = processes.run_on_first(lambda: open_run(directory, recipe, resume=resume))
+        there, before = processes.run_on_first(lambda: open_run(directory, recipe, resume=resume))
         progress = progress if processes.is_first else SILENT
-        return TrainingRun(recipe, splits, directory, processes, progress, opened, log).run()
+        run = TrainingRun(recipe, splits, directory, processes, progress, there, log)
+        return run.run(before)
 
 
 class TrainingRun:
@@ -104,69 +140,71 @@ class TrainingRun:
         directory: Path,
         processes: Processes,
         progress: Progress,
-        opened: OpenedRun,
-        log: Sequence[str] = (),
+        resume: bool,
+        loggers: Sequence[str] = (),
     ) -> None:
-        self.recipe, self.directory, self.loggers = recipe, directory, log
+        self.recipe, self.directory, self.logger_names = recipe, directory, loggers
         self.processes, self.progress = processes, progress
         self.train_set, self.val_set = splits
         self.seen_in_training = share_images(self.train_set, self.val_set)
         self.steps = total_steps(recipe, len(self.train_set))
         torch.manual_seed(recipe.train.seed)
-        num_classes = len(self.train_set.info.classes)
         self.state = make_state(
             recipe,
-            num_classes,
+            len(self.train_set.info.classes),
             processes,
-            fresh=not opened.resume,
+            fresh=not resume,
             fit=lambda model: fit_trunk(model, recipe, self.train_set, processes, progress),
         )
         self.log_state = LogState()
         with processes.together():
-            if opened.resume:
+            if resume:
                 self.log_state = load_last(directory / LAST, self.state, progress)
-        self.before = opened.before
-        self.balanced = balanced_recipe(
-            recipe, directory, self.train_set, processes, progress, resume=opened.resume
-        )
-        model, drawn = self.state.model, augmentation(recipe)
-        self.inputs = open_inputs(
-            recipe, drawn, model, self.train_set, self.val_set, processes, progress
-        )
+        self.balanced: tuple[float, ...] | None = None
+        if recipe.loss.class_weights == "balanced":
+            self.balanced = count_weights(
+                recipe, directory, self.train_set, processes, progress, resume=resume
+            )
+        self.inputs = open_inputs(recipe, self.state.model, *splits, processes, progress)
         self.stop, self.status = StopSwitch(), ""
         self.unread: list[Step] = []  # whose losses are still on the device
         self.log = Log(directory, self.state.step) if processes.is_first else None
+        self.loggers = Loggers({})
 
-    def run(self) -> TrainingResult:
-        """Train what is left to train, then draw the predictions of the best network."""
-        start, images = self.state.step, len(self.train_set)
-        extended = self.steps > total_steps(self.before, images)
+    def run(self, before: Recipe) -> TrainingResult:
+        """Train what is left to train, then draw the predictions of the best network.
+
+        `before` is the recipe that the run was started with. Its steps may have become more.
+        """
+        first, start = self.processes.run_on_first, self.state.step
+        steps_before = total_steps(before, len(self.train_set))
+        with self.processes.together():
+            if self.steps < steps_before:
+                raise TrainingError(
+                    f"{self.directory} was started with {steps_before:,} steps, and a resumed "
+                    f"training may only become longer, not {self.steps:,} steps."
+                )
+        extended = self.steps > steps_before
         if extended:
             self.log_state = replace(self.log_state, stale=0)  # a longer training is patient anew
         missing = start < self.steps or self.log_state.validated < self.steps
         unfinished = missing and not self._out_of_patience()
         if unfinished:
-            self.processes.run_on_first(
+            first(
                 lambda: check_resources(
                     self.directory, self.recipe, self.state, self.processes, self.progress
                 )
             )
         if extended:
             self._save()  # before the recipe says so: after a kill it is no longer an extension
-        self.processes.run_on_first(
-            lambda: extend_run(
-                self.directory, self.recipe, self.before, images, start, self.log, self.progress
-            )
-        )
+        first(lambda: keep_changes(self.directory, before, self.recipe))
+        if extended and self.log is not None:
+            self._tell_extension(start, steps_before, self.log)
         if start == 0:
             self._save()  # from now on a run without last.pt has lost it
         if unfinished:
-            self.processes.run_on_first(lambda: append_start(self.directory, start, self.processes))
-            with stop_on_signals(self.stop), self._open_events(start) as self.events:
-                self._introduce(start)
-                self.progress.start(self.steps - start, "train")
-                if not self._make_up_validation(start):
-                    self._train(start)
+            first(lambda: append_start(self.directory, start, self.processes))
+            self._train(start)
         ended = self.state.step == self.steps or self._out_of_patience()
         if ended and self.processes.is_first:
             keep_predictions(self.directory, self.val_set, self.processes.device)
@@ -179,59 +217,60 @@ class TrainingRun:
             is_first=self.processes.is_first,
         )
 
-    def _open_events(self, start: int) -> AbstractContextManager[Events]:
-        if not self.processes.is_first:
-            return nullcontext(Events())
-        classes, log = self.val_set.info.classes, self.loggers
-        return open_events(self.directory, start, self.recipe, classes, log, self.progress)
-
-    def _introduce(self, start: int) -> None:
-        """Say what the training will do, here and in the log."""
-        values = summarise_start(
-            self.recipe, self.state.model, self.train_set, self.val_set, self.steps
+    def _tell_extension(self, start: int, steps_before: int, log: Log) -> None:
+        log.write(kind="extended", step=start, steps_before=steps_before, steps=self.steps)
+        lengths = (steps_before, self.steps)
+        old, new = (learning_rate(self.recipe.optim, start, steps) for steps in lengths)
+        self.progress.note(
+            f"extended from {steps_before:,} to {self.steps:,} steps: from step {start:,} on the "
+            f"learning rate follows the longer schedule ({new:.2g} instead of {old:.2g})"
         )
-        for line in start_lines(values, start):
-            self.progress.note(line)
-        for note in filter(None, map(left_out_note, (self.train_set, self.val_set))):
-            self.progress.note(note)
-        if self.seen_in_training:
-            self.progress.note(SEEN_IN_TRAINING)
-        if start == 0:
-            self._write_log(SUMMARY, 0, values)
 
     def _out_of_patience(self) -> bool:
         patience = self.recipe.train.patience
         return patience is not None and self.log_state.stale >= patience
 
-    def _make_up_validation(self, start: int) -> bool:
-        """Validate after a resume if the validation of the saved step failed or was stopped.
+    def _train(self, start: int) -> None:
+        recipe, progress, classes = self.recipe, self.progress, self.val_set.info.classes
+        opened = nullcontext(self.loggers)
+        if self.log is not None:
+            opened = open_loggers(  # type: ignore[assignment]
+                self.directory, start, recipe, classes, self.logger_names, progress
+            )
+        with stop_on_signals(self.stop), opened as self.loggers:
+            values = summarise(recipe, self.state.model, self.train_set, self.val_set, self.steps)
+            notes = [*summary_lines(values, start)]
+            notes += filter(None, map(left_out_note, (self.train_set, self.val_set)))
+            for note in [*notes, *([SEEN_IN_TRAINING] if self.seen_in_training else [])]:
+                progress.note(note)
+            if start == 0:
+                self._write_log("summary", 0, values)
+            progress.start(self.steps - start, "train")
+            try:
+                self._take_steps(start)
+            except DataError:
+                self._save()  # a broken image must not cost the steps before it
+                raise
 
-        Returns True if the training is to stop.
-        """
-        validated = self.log_state.validated
-        stopped = start > 0 and self._validate_if_due()
+    def _take_steps(self, start: int) -> None:
+        # A validation of the saved step that failed or was stopped is made up for.
+        validated, stopped = self.log_state.validated, start > 0 and self._validate_if_due()
         if stopped or self.log_state.validated != validated:
             self._save()
-        return stopped
-
-    def _train(self, start: int) -> None:
+        if stopped:
+            return
         self.clock, self.clock_step = time.monotonic(), start
-        forecast = Forecast(self.steps - start)
-        stream = self.inputs.batches(start, self.steps)
-        loop = train(self.state, stream, self.balanced, self.steps, self.processes, self.stop)
+        forecast, stream = Forecast(self.steps - start), self.inputs.batches(start, self.steps)
+        loop = training_steps(
+            self.state, stream, self.recipe, self.steps, self.processes, self.stop, self.balanced
+        )
         with closing(loop) as steps:  # so that no exchange of gradients outlives its process group
-            while (step := self._next_step(steps)) is not None:
-                if self.log is not None:
-                    self.log.expect(step.done, forecast.advance(self.progress))
+            for step in steps:
+                told = forecast.advance(self.progress)
+                if told and self.log is not None:
+                    append_forecast(self.directory, step.done, told)
                 if self._finish_step(step):
                     break
-
-    def _next_step(self, steps: Iterator[Step]) -> Step | None:
-        try:
-            return next(steps, None)
-        except DataError:
-            self._save()  # a broken image must not cost the steps before it
-            raise
 
     def _finish_step(self, step: Step) -> bool:
         """Log, validate and save if they are due. Returns True if the training is to stop."""
@@ -259,13 +298,8 @@ class TrainingRun:
         self.clock, self.clock_step = now, step.done
         loss = self.log_state.loss_sum / self.log_state.loss_count
         self.log_state = replace(self.log_state, loss_sum=0.0, loss_count=0)
-        values = {
-            "loss": loss,
-            "lr": step.lr,
-            "images_per_second": round(speed, 2),
-            "memory_mb": memory,
-        }
-        self._write_log("train", step.done, values)
+        values = {"loss": loss, "lr": step.lr, "images_per_second": round(speed, 2)}
+        self._write_log("train", step.done, {**values, "memory_mb": memory})
         self.status = (
             f"step {step.done}: loss {loss:.3f}, lr {step.lr:.2g}, {speed:.1f} images/s, "
             f"{memory / 1e3:.1f} GB"
@@ -277,30 +311,36 @@ class TrainingRun:
 
         A validation that fails is made up for after a resume.
         """
-        step, settings = self.state.step, self.recipe.train
+        step, settings, info = self.state.step, self.recipe.train, self.val_set.info
         due = step % settings.eval_every == 0 or step == self.steps
         if not due or self.log_state.validated == step:
             return False
         self._read_losses()
         check_weights(self.state)
         try:
-            values, iou_k, count_kk, loss = validate(
-                self.state.best_model,
-                self.inputs,
-                self.val_set,
-                self.processes,
-                stop=self.stop,
-                progress=self.progress,
+            values, iou_k, count_kk, loss = self.inputs.validate(
+                self.state.best_model, self.stop, self.progress
             )
         except StoppedError:
             return True
-        except DataError:
-            self._save()
-            raise
         if self.seen_in_training:
             values["seen_in_training"] = True
+        protocol, iou = Protocol.in_training(self.recipe.data), iou_k.tolist()
         logged = values if loss is None else {**values, "loss": loss}
-        self._log_validation(step, logged, iou_k.tolist())
+        rounded = [round(value, 6) for value in iou]
+        self._write_log("val", step, {**logged, "iou": rounded, "protocol": protocol.name})
+        self.loggers.add_values("iou", step, dict(zip(info.classes, iou, strict=True)))
+        # Cached features do not need the backbone, and images do: only the last are drawn.
+        if self.log is not None and (self.recipe.data.views is None or step == self.steps):
+            model = self.state.best_model.eval()  # the next step sets it to training again
+            tiles = predict_tiles(
+                model, self.val_set, protocol, info.palette, count=IMAGES, side=SIDE
+            )
+            for number, tile in enumerate(tiles):
+                image_hwc = np.concatenate([np.asarray(image) for image in tile.images], axis=1)
+                self.loggers.add_image(number, image_hwc, step)
+        self.progress.note(f"step {step}: mIoU {100 * values['miou']:.2f} % ({protocol.name})")
+        self.progress.status(self.status)
         better = values["miou"] > self.log_state.best_score
         best_score = max(values["miou"], self.log_state.best_score)
         stale = 0 if better else self.log_state.stale + 1
@@ -309,20 +349,7 @@ class TrainingRun:
             self.processes.run_on_first(lambda: self._save_best(values, count_kk))
         return False
 
-    def _log_validation(self, step: int, values: dict[str, Any], iou_k: list[float]) -> None:
-        protocol = Protocol.in_training(self.recipe.data)
-        iou = [round(value, 6) for value in iou_k]
-        self._write_log("val", step, {**values, "iou": iou, "protocol": protocol.name})
-        classes = self.val_set.info.classes
-        self.events.add_values("iou", step, dict(zip(classes, iou_k, strict=True)))
-        # Cached features do not need the backbone, and images do: only the last are drawn.
-        if self.recipe.data.views is None or step == self.steps:
-            model = self.state.best_model.eval()  # the next step sets it to training again
-            self.events.add_predictions(step, model, self.val_set, protocol)
-        self.progress.note(f"step {step}: mIoU {100 * values['miou']:.2f} % ({protocol.name})")
-        self.progress.status(self.status)
-
-    def _save_best(self, values: dict[str, float], count_kk: Tensor) -> None:
+    def _save_best(self, values: dict[str, float], count_kk: torch.Tensor) -> None:
         info = NetworkInfo(
             recipe=self.recipe,
             classes=self.val_set.info.classes,
@@ -342,8 +369,7 @@ class TrainingRun:
         path = self.directory / LAST
         self.processes.run_on_first(lambda: save_last(path, self.state, self.log_state))
 
-    def _write_log(self, kind: str, step: int, values: dict[str, Any]) -> None:
-        if self.log is None:
-            return
-        self.log.write(kind=kind, step=step, **values)
-        self.events.add_values(kind, step, values)
+    def _write_log(self, kind: str, step: int, values: dict[str, object]) -> None:
+        if self.log is not None:
+            self.log.write(kind=kind, step=step, **values)
+            self.loggers.add_values(kind, step, values)

@@ -21,7 +21,7 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from reconet.engine.checkpoint import offer_best, saved_step
 from reconet.errors import OutputError, TrainingError
@@ -56,15 +56,7 @@ WITHOUT_LOCKS = "RECONET_WITHOUT_LOCKS"  # set to 1 where locks are not supporte
 MAY_CHANGE = frozenset({"data.root", "data.workers", "data.on_error"})
 # Settings that may differ if they make the training longer. The learning rate then decays anew.
 MAY_EXTEND = frozenset({"train.steps", "train.epochs", "train.patience"})
-SUMMARY = "summary"  # the kind of the first line of a log
 START, FORECAST = "start", "forecast"  # kinds of lines about starts
-
-
-class OpenedRun(NamedTuple):
-    """A run directory that a training may use."""
-
-    resume: bool  # there is a checkpoint
-    before: Recipe  # which the run was started with
 
 
 @contextmanager
@@ -82,36 +74,28 @@ def lock_directory(directory: Path) -> Iterator[None]:
             stack.callback(os.close, folder)
         except OSError as error:
             raise OutputError(f"cannot use {directory}: {error.strerror}.") from error
-        try:
-            lock_file(handle, wait=False)
-            _lock_folder(folder)
-        except BlockingIOError as error:
-            raise TrainingError(f"another process is training in {directory}.") from error
-        except OSError as error:
-            if os.environ.get(WITHOUT_LOCKS) != "1":
-                raise TrainingError(
-                    f"the file system of {directory} cannot lock files ({error.strerror}); name an "
-                    f"--out on another one, or set {WITHOUT_LOCKS}=1 and make sure that no other "
-                    "process trains there."
-                ) from error
+        # The folder too: somebody may delete the lock file while a training holds it.
+        for place in (handle, folder):
+            try:
+                lock_file(place, wait=False)
+            except BlockingIOError as error:
+                raise TrainingError(f"another process is training in {directory}.") from error
+            except OSError as error:
+                # Some network file systems lock files, and no folders.
+                if place == handle and os.environ.get(WITHOUT_LOCKS) != "1":
+                    raise TrainingError(
+                        f"the file system of {directory} cannot lock files ({error.strerror}); "
+                        f"name an --out on another one, or set {WITHOUT_LOCKS}=1 and make sure "
+                        "that no other process trains there."
+                    ) from error
         yield
 
 
-def _lock_folder(handle: int) -> None:
-    """Lock the folder too: somebody may delete the lock file while a training holds it.
+def open_run(directory: Path, recipe: Recipe, *, resume: bool) -> tuple[bool, Recipe]:
+    """Start or resume a run. Nothing is written yet: a start that fails leaves nothing behind.
 
-    Some network file systems cannot do that. There the file has to do.
+    Returns whether there is a checkpoint, and the recipe that the run was started with.
     """
-    try:
-        lock_file(handle, wait=False)
-    except BlockingIOError:
-        raise
-    except OSError:
-        pass
-
-
-def open_run(directory: Path, recipe: Recipe, *, resume: bool) -> OpenedRun:
-    """Start or resume a run. Nothing is written yet: a start that fails leaves nothing behind."""
     for name in (RECIPE, LOG, LAST, BEST, VALIDATION, SHEET, CLASS_COUNTS):
         remove_temporary_files(directory / name)
     if not (directory / RECIPE).exists():
@@ -119,11 +103,11 @@ def open_run(directory: Path, recipe: Recipe, *, resume: bool) -> OpenedRun:
             raise TrainingError(
                 f"{directory} is not empty and holds no run; name another directory."
             )
-        return OpenedRun(False, recipe)
+        return False, recipe
     has_last, has_best = ((directory / name).exists() for name in (LAST, BEST))
     lost = has_best and not has_last
     if not (resume or has_best) and has_last and saved_step(directory / LAST) == 0:
-        return OpenedRun(False, recipe)  # its training failed before it had anything to lose
+        return False, recipe  # its training failed before it had anything to lose
     if not resume:
         how = "" if lost else "resume it (--resume, in Python resume=True), or "
         raise TrainingError(
@@ -133,8 +117,14 @@ def open_run(directory: Path, recipe: Recipe, *, resume: bool) -> OpenedRun:
     if lost:
         raise TrainingError(f"{directory} has no {LAST} to resume from.{offer_best(directory)}")
     before = read_recipe(directory / RECIPE)
-    _check_same_recipe(before, recipe, directory)
-    return OpenedRun(has_last, before)
+    pairs = zip(list_settings(before), list_settings(recipe), strict=True)
+    for (name, old, _), (_, now, _) in pairs:
+        if old != now and name not in MAY_CHANGE | MAY_EXTEND:
+            raise TrainingError(
+                f"{directory} was started with another recipe: {name} is {old} there and "
+                f"{now} here; name another directory, or train.init_from={directory}."
+            )
+    return has_last, before
 
 
 def keep_changes(directory: Path, before: Recipe, recipe: Recipe) -> None:
@@ -144,16 +134,6 @@ def keep_changes(directory: Path, before: Recipe, recipe: Recipe) -> None:
     path = directory / RECIPE
     if not path.exists() or read_recipe(path) != changed:
         write_recipe(changed, path)
-
-
-def _check_same_recipe(old: Recipe, new: Recipe, directory: Path) -> None:
-    pairs = zip(list_settings(old), list_settings(new), strict=True)
-    for (name, before, _), (_, now, _) in pairs:
-        if before != now and name not in MAY_CHANGE | MAY_EXTEND:
-            raise TrainingError(
-                f"{directory} was started with another recipe: {name} is {before} there and "
-                f"{now} here; name another directory, or train.init_from={directory}."
-            )
 
 
 class Log:
@@ -168,29 +148,24 @@ class Log:
 
     def write(self, **values: Any) -> None:
         """Append one line."""
-        _append(self._path, values)
-
-    def expect(self, step: int, values: dict[str, float]) -> None:
-        """Record how long the training was expected to take, if that was told."""
-        if values:
-            _append(self._path.with_name(STARTS), {"kind": FORECAST, "step": step, **values})
+        append_text(self._path, _text(values))
 
 
 def append_start(directory: Path, step: int, processes: Processes) -> None:
     """Record the step and the machine that a training starts on."""
     machine = dict(environment(processes.device))
-    _append(
-        directory / STARTS, {"kind": START, "step": step, "processes": processes.size, **machine}
-    )
+    line = {"kind": START, "step": step, "processes": processes.size, **machine}
+    append_text(directory / STARTS, _text(line))
+
+
+def append_forecast(directory: Path, step: int, values: dict[str, float]) -> None:
+    """Record how long the training was expected to take."""
+    append_text(directory / STARTS, _text({"kind": FORECAST, "step": step, **values}))
 
 
 def read_starts(directory: Path) -> list[dict[str, Any]]:
     """Read when and on which machine a training was started."""
     return [line for line in read_log(directory, STARTS) if line["kind"] == START]
-
-
-def _append(path: Path, line: dict[str, Any]) -> None:
-    append_text(path, _text(line))
 
 
 def read_log(directory: Path, name: str = LOG) -> list[dict[str, Any]]:

@@ -1,12 +1,16 @@
-"""The training loop, as a generator: it updates the weights, and the caller does the rest."""
+"""The training loop: a generator that updates the weights, its optimiser, and how it is stopped."""
 
-import contextlib
+import copy
 import math
+import signal
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from typing import NamedTuple
+from operator import itemgetter
+from threading import current_thread, main_thread
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,18 +18,19 @@ from torch.nn.parallel import DistributedDataParallel
 
 from reconet.cache import FeatureBatch
 from reconet.data.loader import Batch
-from reconet.engine.optim import Ema, set_lr
-from reconet.engine.stop import StopSwitch
-from reconet.errors import DataError, RecipeError, TrainingError
+from reconet.errors import DataError, TrainingError
 from reconet.models.features import Features, Logits
 from reconet.models.losses import segmentation_loss, step_counts
 from reconet.models.segmenter import Segmenter
-from reconet.recipes.schema import Recipe
+from reconet.recipes.schema import Optim, Recipe
 from reconet.system.distributed import Processes
 from reconet.system.hardware import autocast
 
 AnyBatch = Batch | FeatureBatch
 DIVERGED = "It was not saved. Try a lower optim.lr, or optim.clip=1."
+SECOND_BETA = 0.999  # of AdamW
+# Parts of the names of parameters that are no weights of a layer.
+NOT_DECAYED = ("_token", "position_embeddings", "relative_position_bias")
 
 
 class Step(NamedTuple):
@@ -37,6 +42,24 @@ class Step(NamedTuple):
     names: tuple[str, ...]  # of its images
     skipped: tuple[str, ...]  # images that could not be read
     stop: bool  # some process was asked to stop
+
+
+class Ema:
+    """A copy of a network whose weights are a running mean of the original's."""
+
+    def __init__(self, model: Segmenter, decay: float) -> None:
+        self.model = copy.deepcopy(model).eval().requires_grad_(False)
+        self.decay = decay
+
+    @torch.no_grad()
+    def update(self, model: nn.Module) -> None:
+        for mean, value in zip(
+            self.model.state_dict().values(), model.state_dict().values(), strict=True
+        ):
+            if mean.is_floating_point():
+                mean.lerp_(value.to(mean.dtype), 1 - self.decay)
+            else:
+                mean.copy_(value)
 
 
 @dataclass(kw_only=True)
@@ -52,45 +75,85 @@ class State:
     @property
     def best_model(self) -> Segmenter:
         """Return the network to evaluate and to keep: the running mean, if there is one."""
-        if self.ema is None:
-            return self.model
-        assert isinstance(self.ema.model, Segmenter)
-        return self.ema.model
+        return self.model if self.ema is None else self.ema.model
 
 
-def train(
+class StopSwitch:
+    """Asks the loop to stop after the current step, once a signal has set it."""
+
+    signal: int | None = None
+
+    def __call__(self) -> bool:
+        return self.signal is not None
+
+
+@contextmanager
+def stop_on_signals(stop: StopSwitch) -> Iterator[None]:
+    """Set `stop` on Ctrl-C and SIGTERM. A second Ctrl-C interrupts at once.
+
+    In a thread, as of a notebook, Python does not allow it, and signals do what they did before.
+    """
+    if current_thread() is not main_thread():
+        yield
+        return
+
+    def handle(number: int, frame: object) -> None:
+        if stop.signal is not None and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        stop.signal = number
+
+    before = {n: signal.signal(n, handle) for n in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def training_steps(
     state: State,
     batches: Iterable[AnyBatch],
     recipe: Recipe,
     steps: int,
     processes: Processes,
-    stop: StopSwitch | None = None,
+    stop: Callable[[], bool] = lambda: False,
+    class_weights: Sequence[float] | None = None,
 ) -> Generator[Step, None, None]:
     """Train from `state.step` to `steps`, and yield after every step.
 
     `batches` must start at the same step. Nothing is read from the device, so a GPU never waits.
-    read_losses() tells whether the steps were any good.
+    read_losses() tells whether the steps were any good. `class_weights` stand in for "balanced".
 
     Batches are fetched one step ahead. So that a process that cannot read one says so in a message
     that a step sends anyway, and all end before any of them waits for a gradient.
     """
-    stop = stop or StopSwitch()
-    net = _distribute(state.model, processes)
-    class_weight_k = _class_weights(recipe, state.model.num_classes, processes.device)
-    stream = iter(batches)
+    net = distribute(state.model, processes)
+    weights = class_weights or recipe.loss.class_weights
+    weight_k = None if weights is None else torch.tensor(weights, device=processes.device)
+    stride, stream = recipe.loss.stride, iter(batches)
     batch, error = _fetch(stream)
     processes.raise_together(error)
     while batch is not None:
         following, error = _fetch(stream)
         state.model.train()
-        lr = set_lr(state.optimizer, recipe.optim, batch.step, steps)
+        lr = learning_rate(recipe.optim, batch.step, steps)
+        for group in state.optimizer.param_groups:
+            group["lr"] = lr * group["lr_factor"]
         seed_step(recipe.train.seed, batch.step, processes.rank)
-        label_bhw = _labels(batch, recipe, processes.device)
+        label_bhw = _move(batch.label_bhw, processes.device)
+        label_bhw = label_bhw[:, stride // 2 :: stride, stride // 2 :: stride]
         counts_2, flags = processes.sum_flags(
-            step_counts(label_bhw, class_weight_k), [stop, partial(bool, error)]
+            step_counts(label_bhw, weight_k), [stop, partial(bool, error)]
         )
-        loss = _backward(net, state, batch, label_bhw, recipe, processes, counts_2, class_weight_k)
-        _update_weights(state, recipe)
+        loss = _backward(net, state, batch, label_bhw, recipe, processes, counts_2, weight_k)
+        if recipe.optim.clip is not None:
+            state.scaler.unscale_(state.optimizer)
+            torch.nn.utils.clip_grad_norm_(state.model.parameters(), recipe.optim.clip)
+        state.scaler.step(state.optimizer)
+        state.scaler.update()
+        state.model.context.after_step()
+        if state.ema is not None:
+            state.ema.update(state.model)
         state.step = batch.step + 1
         stopping, failed = flags()
         yield Step(state.step, loss, lr, batch.names, batch.skipped, stopping)
@@ -135,7 +198,8 @@ def seed_step(seed: int, step: int, rank: int) -> None:
     torch.manual_seed(int.from_bytes(digest, "little"))
 
 
-def _distribute(model: Segmenter, processes: Processes) -> nn.Module:
+def distribute(model: Segmenter, processes: Processes) -> nn.Module:
+    """Let processes exchange gradients, if there are several."""
     if processes.size == 1:
         return model
     return DistributedDataParallel(
@@ -145,11 +209,6 @@ def _distribute(model: Segmenter, processes: Processes) -> nn.Module:
         find_unused_parameters=model.backbone.has_side_layers and not model.frozen,
         forward_sync_buffers=False,  # batch norm is synchronised, so buffers agree
     )
-
-
-def _labels(batch: AnyBatch, recipe: Recipe, device: torch.device) -> Tensor:
-    stride = recipe.loss.stride
-    return _move(batch.label_bhw, device)[:, stride // 2 :: stride, stride // 2 :: stride]
 
 
 def _move(x: Tensor, device: torch.device) -> Tensor:
@@ -171,74 +230,94 @@ def _backward(
     inputs = _map_inputs(batch.inputs, partial(_move, device=processes.device))
     if not recipe.train.channels_last:
         inputs = _map_inputs(inputs, Tensor.contiguous)
-    micro = recipe.train.micro_batch or len(label_bhw)
-    chunks = [
-        (_map_inputs(inputs, partial(_rows, first=first, count=micro)), label)
-        for first, label in zip(
-            range(0, len(label_bhw), micro), label_bhw.split(micro), strict=True
-        )
-    ]
-    loss = torch.zeros((), device=processes.device)
+    images, size = len(label_bhw), (label_bhw.shape[1], label_bhw.shape[2])
+    micro = recipe.train.micro_batch or images
+    total = torch.zeros((), device=processes.device)
     state.optimizer.zero_grad()
-    for number, (part_inputs, label) in enumerate(chunks, start=1):
-        with _only_last_syncs(net, number == len(chunks)):
-            part = _loss(net, state.model, part_inputs, label, recipe, counts_2, class_weight_k)
+    for first in range(0, images, micro):
+        rows = slice(first, first + micro)
+        label = label_bhw[rows]
+        last = first + micro >= images  # only then do processes exchange gradients
+        waits = isinstance(net, DistributedDataParallel) and not last
+        with net.no_sync() if waits else nullcontext():  # type: ignore[operator]
+            with autocast(processes.device, recipe.train.precision):
+                logits: Logits = net(_map_inputs(inputs, itemgetter(rows)), size)
+            loss = segmentation_loss(
+                logits, label, recipe.loss, counts_2=counts_2, class_weight_k=class_weight_k
+            )
+            # A context's own loss is a mean over its images. Weighted so, micro-batches add up.
+            share = len(label) / recipe.train.batch
+            loss = loss + state.model.context.loss(logits.extra, label) * share
             # DDP takes the mean over processes; the loss is a sum over them.
-            state.scaler.scale(part * processes.size).backward()
-            loss += part.detach()
-    return loss
-
-
-def _loss(
-    net: nn.Module,
-    model: Segmenter,
-    inputs: Tensor | Features,
-    label_bhw: Tensor,
-    recipe: Recipe,
-    counts_2: Tensor,
-    class_weight_k: Tensor | None,
-) -> Tensor:
-    size = (label_bhw.shape[1], label_bhw.shape[2])
-    with autocast(label_bhw.device, recipe.train.precision):
-        logits: Logits = net(inputs, size)
-    own = segmentation_loss(
-        logits, label_bhw, recipe.loss, counts_2=counts_2, class_weight_k=class_weight_k
-    )
-    # A context's own loss is a mean over its images. Weighted so, micro-batches add up.
-    return own + model.context.loss(logits.extra, label_bhw) * (len(label_bhw) / recipe.train.batch)
+            state.scaler.scale(loss * processes.size).backward()
+            total += loss.detach()
+    return total
 
 
 def _map_inputs(inputs: Tensor | Features, change: Callable[[Tensor], Tensor]) -> Tensor | Features:
     return Features(*map(change, inputs)) if isinstance(inputs, Features) else change(inputs)
 
 
-def _rows(x: Tensor, *, first: int, count: int) -> Tensor:
-    return x[first : first + count]
+def make_optimizer(model: Segmenter, optim: Optim) -> torch.optim.Optimizer:
+    """Make the optimiser, with groups of parameters that share a learning rate.
+
+    The backbone learns at the base rate, everything after it `head_lr_factor` times faster, and
+    the context's core `core_lr_factor` times faster than that. With `layer_decay`, each layer of
+    the backbone learns slower than the one after it.
+    """
+    core = model.context.core
+    # The core is a group only if it has a rate of its own: older checkpoints stay readable.
+    in_core = list(core.parameters()) if core is not None and optim.core_lr_factor != 1 else []
+    backbone = model.trunk_parameters()
+    known = {id(parameter) for parameter in [*backbone, *in_core]}
+    head = [parameter for parameter in model.parameters() if id(parameter) not in known]
+    factors = [(backbone, 1.0)]
+    if optim.layer_decay != 1:
+        factors = _layers(model, optim.layer_decay)
+    factors.append((head, optim.head_lr_factor))
+    if in_core:
+        factors.append((in_core, optim.head_lr_factor * optim.core_lr_factor))
+    groups: list[dict[str, Any]] = [
+        {"params": [p for p in parameters if p.requires_grad], "lr_factor": factor}
+        for parameters, factor in factors
+    ]
+    if optim.kind == "sgd":
+        return torch.optim.SGD(
+            groups, lr=optim.lr, momentum=optim.momentum, weight_decay=optim.weight_decay
+        )
+    without_decay = {
+        id(parameter)
+        for name, parameter in model.named_parameters()
+        if parameter.ndim <= 1 or any(part in name for part in NOT_DECAYED)
+    }
+    groups = [
+        {
+            **group,
+            "params": [p for p in group["params"] if (id(p) in without_decay) == chosen],
+            "weight_decay": 0.0 if chosen else optim.weight_decay,
+        }
+        for group in groups
+        for chosen in (False, True)
+    ]
+    return torch.optim.AdamW(groups, lr=optim.lr, betas=(optim.momentum, SECOND_BETA))
 
 
-def _update_weights(state: State, recipe: Recipe) -> None:
-    if recipe.optim.clip is not None:
-        state.scaler.unscale_(state.optimizer)
-        torch.nn.utils.clip_grad_norm_(state.model.parameters(), recipe.optim.clip)
-    state.scaler.step(state.optimizer)
-    state.scaler.update()
-    state.model.context.after_step()
-    if state.ema is not None:
-        state.ema.update(state.model)
+def _layers(model: Segmenter, decay: float) -> list[tuple[list[nn.Parameter], float]]:
+    """Group the backbone by depth. The last layer is one step of decay below the head."""
+    depths = model.backbone.parameter_depths()
+    last = max(depths.values(), default=0)
+    layers: list[list[nn.Parameter]] = [[] for _ in range(last + 1)]
+    for name, parameter in model.backbone.named_parameters():
+        layers[depths.get(name, 0)].append(parameter)
+    if model.project is not None:
+        layers[last].extend(model.project.parameters())
+    return [(layer, decay ** (last + 1 - depth)) for depth, layer in enumerate(layers)]
 
 
-def _only_last_syncs(net: nn.Module, last: bool) -> contextlib.AbstractContextManager[object]:
-    """Let only the last micro-batch of a step exchange gradients."""
-    if last or not isinstance(net, DistributedDataParallel):
-        return contextlib.nullcontext()
-    return net.no_sync()
+def learning_rate(optim: Optim, step: int, steps: int) -> float:
+    """Return the base rate of a step, which depends on the step alone.
 
-
-def _class_weights(recipe: Recipe, num_classes: int, device: torch.device) -> Tensor | None:
-    weights = recipe.loss.class_weights
-    if weights is None:
-        return None
-    assert weights != "balanced", "engine/balance.py puts numbers in its place"
-    if len(weights) != num_classes:
-        raise RecipeError(f"loss.class_weights: {len(weights)} values for {num_classes} classes.")
-    return torch.tensor(weights, device=device)
+    It decays from `lr` at step 0 to zero at `steps`, below a straight rise in the warm-up.
+    """
+    lr = optim.lr * math.pow(max(0.0, 1.0 - step / steps), optim.power)
+    return lr * (step + 1) / optim.warmup if step < optim.warmup else lr

@@ -21,12 +21,11 @@ from statistics import fmean, median
 import torch
 from torch import Tensor
 
-from reconet.cache import count_feature_confusion
+from reconet.cache import count_feature_confusion, open_features, want_whole
 from reconet.cost import model_cost
 from reconet.data import open_split
 from reconet.data.dataset import Dataset, evenly_spaced
 from reconet.engine import read_log, run_training, run_weights
-from reconet.engine.inputs import validation_request
 from reconet.errors import ReconetError, TrainingError, first_line
 from reconet.evaluation import count_model_confusion
 from reconet.evaluation.metrics import named_scores
@@ -58,7 +57,6 @@ from reconet.study.trial import (
 from reconet.system.distributed import Processes, pick_device
 from reconet.system.hardware import environment
 from reconet.system.own_code import import_own
-from reconet.system.progress import SILENT
 from reconet.system.run_files import LAST
 
 SPECTRUM_IMAGES = 8
@@ -141,9 +139,9 @@ def _counter(
                 model, dataset, processes, protocol=protocol, workers=workers
             ).count_kk
         )
-    store = validation_request(recipe, model, dataset).open(model, processes, SILENT)
+    stores = open_features(want_whole(recipe, model, dataset), model, processes)
     return lambda model: (
-        count_feature_confusion(model, store, dataset, processes, protocol).count_kk
+        count_feature_confusion(model, stores, dataset, processes, protocol).count_kk
     )
 
 

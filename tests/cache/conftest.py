@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from reconet.system.user_cache import ROOT_VARIABLE
-
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv("RECONET_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture

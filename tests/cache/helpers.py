@@ -1,22 +1,19 @@
 """What several tests of the cache share."""
 
+import os
 from pathlib import Path
 
 import torch
 
-from reconet.cache import Part, Store, TrainingViews, open_features
-from reconet.data import open_dataset
-from reconet.data.dataset import Dataset
+from reconet.cache import Store, TrainingViews, Wanted, open_features
+from reconet.data import Dataset, open_dataset
 from reconet.data.transforms import Augmentation
-from reconet.system.distributed import Processes
-from reconet.system.hardware import Precision
+from reconet.models import Segmenter
+from tests.engine.steps import ALONE
 from tests.factories import ProgressRecorder, tiny_model
 
 CLASSES = {"classes": ["one", "two"]}
-ALONE = Processes.single(torch.device("cpu"))
 AUGMENTATION = Augmentation(crop=(32, 48), base_size=48)
-PARTS = {"c4": Part(dtype="float16", shape=(64, 4, 6))}
-LABELS = {"label": Part(dtype="uint8", shape=(32, 48))}
 
 
 def open_list(tree: Path, split: str) -> Dataset:
@@ -31,20 +28,19 @@ def views_of(
     )
 
 
-def opened(
-    source: TrainingViews,
-    progress: ProgressRecorder | None = None,
-    precision: Precision = "fp32",
-) -> Store:
-    """Open features of views, or their labels if the source is about labels."""
+def network() -> Segmenter:
     torch.manual_seed(0)
-    model = tiny_model("fcn", crop=(32, 48)).eval()
-    return open_features(
-        source,
-        model,
-        LABELS if source.labels else PARTS,
-        {"kind": "test"},
-        ALONE,
-        precision=precision,
-        progress=progress or ProgressRecorder(),
-    )
+    return tiny_model("fcn", crop=(32, 48)).eval()
+
+
+def wanted(source: TrainingViews, name: str = "test") -> Wanted:
+    """Return a store of features, or of labels if the source is about labels."""
+    kind = ("label", "uint8", (32, 48)) if source.labels else ("c4", "float16", (64, 4, 6))
+    store = Store(Path(os.environ["RECONET_CACHE"]) / name, len(source), *kind)
+    return Wanted(store=store, source=source, precision="fp32", about={"kind": "test"})
+
+
+def opened(source: TrainingViews, progress: ProgressRecorder | None = None) -> Store:
+    """Open features of views, or their labels if the source is about labels."""
+    [store] = open_features([wanted(source)], network(), ALONE, progress or ProgressRecorder())
+    return store

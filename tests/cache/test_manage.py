@@ -12,39 +12,33 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reconet.cache import Part, Store, clear_cache, list_cache
-from reconet.cache.cache import FEATURES
-from reconet.cache.lock import lock_store, mark_in_use
-from reconet.cache.manage import DAY
-from reconet.cache.projection import PROJECTIONS
+from reconet.cache import Store, clear_cache, list_cache, lock_store
 from reconet.engine import run_training
 from reconet.errors import RecipeError
-from reconet.system.user_cache import FAST, ROOT_VARIABLE, USE
 from tests.data.trees import OPTIONS, make_tree
 from tests.factories import ProgressRecorder, tiny_recipe
 
-PARTS = {"c4": Part(dtype="float16", shape=(2, 3, 5))}
+DAY = 86400
+FEATURES, PROJECTIONS, FAST = "features", "projections", "fast"
 FAMILY, OTHER = "a" * 20, "b" * 20
 
 
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv("RECONET_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
 def make_store(
     root: Path, digest: str, *, dataset: str = "voc12", written: int = 2, days: float = 0
 ) -> Store:
-    store = Store(root / FEATURES / FAMILY / digest, 3, PARTS)
-    with lock_store(store):
-        store.create({"kind": "views", "dataset": dataset, "split": "train"})
-        mark_in_use(store)
+    store = Store(root / FEATURES / FAMILY / digest, 3, "c4", "float16", (2, 3, 5))
+    store.create({"kind": "views", "dataset": dataset, "split": "train"})
     for index in range(written):
-        store.write(index, {"c4": np.ones((2, 3, 5), np.float16)})
-    unused = Store(store.directory, store.count, store.parts)
-    os.utime(store.directory / USE, (0, time.time() - days * DAY))
-    return unused  # the one that held the mark ends here
+        store.write(index, np.ones((2, 3, 5), np.float16))
+    (store.directory / ".use").touch()
+    os.utime(store.directory / ".use", (0, time.time() - days * DAY))
+    return store
 
 
 def names() -> set[str]:
@@ -93,23 +87,6 @@ def test_a_training_describes_its_stores_and_its_projection(root: Path, tmp_path
     assert min(item.last_use for item in list_cache()) > time.time() - DAY
 
 
-def test_what_describes_a_store_has_no_part_in_its_name(tmp_path: Path, root: Path) -> None:
-    """Name one folder by two paths: the images are the same, so are the features."""
-    make_tree("folder", tmp_path / "data")
-    (tmp_path / "link").symlink_to(tmp_path / "data")
-    options = {"data.name": '"folder"', "data.options": json.dumps(OPTIONS["folder"])}
-    for path in ("data", "link"):
-        settings = {**options, "data.root": str(tmp_path / path), "model.frozen": "true"}
-        recipe = tiny_recipe(
-            *(f"{key}={value}" for key, value in settings.items()),
-            *("data.views=1", "model.aux=false", "train.steps=1", "train.batch=1"),
-        )
-        run_training(recipe, tmp_path / f"run of {path}", device="cpu")
-    kinds = [item.kind for item in list_cache()]
-    assert sorted(kinds) == ["labels", "views", "whole images"]
-    assert {item.about["root"] for item in list_cache()} == {str(tmp_path / "link")}
-
-
 def test_another_meaning_of_the_masks_finds_other_labels(tmp_path: Path) -> None:
     make_tree("folder", tmp_path / "data")
     for meaning in ({}, {"label_map": {"0": "tree", "1": "ground", "2": "roof", "255": "ignore"}}):
@@ -156,15 +133,15 @@ def test_what_is_unclear_is_refused(root: Path, arguments: dict[str, object], me
     assert len(list_cache()) == 1
 
 
-@pytest.mark.parametrize("lock", ["enter(lock_store(store))", "mark_in_use(store)"])
+@pytest.mark.parametrize("lock", ["enter(lock_store(place))", "mark_in_use(place)"])
 def test_what_another_process_builds_or_uses_stays(root: Path, lock: str) -> None:
     store = make_store(root, "1" * 20)
     make_store(root, "2" * 20)
     program = (
-        "import sys; from pathlib import Path; from reconet.cache.store import Store\n"
-        "from reconet.cache.lock import lock_store, mark_in_use\n"
+        "import sys; from pathlib import Path; from reconet.cache import lock_store\n"
+        "from reconet.system.user_cache import mark_in_use\n"
         "from contextlib import ExitStack; enter = ExitStack().enter_context\n"
-        f"store = Store(Path(sys.argv[1]), 3, {{}}); {lock}\n"
+        f"place = Path(sys.argv[1]); {lock}\n"
         "print('ready', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", program, str(store.directory)]
@@ -188,11 +165,11 @@ def test_who_waits_for_a_store_that_is_deleted_gets_a_new_one(root: Path) -> Non
 
     def wait_and_build() -> None:
         waiting.set()
-        with lock_store(store):
+        with lock_store(store.directory):
             store.create({"kind": "views"})
 
     builder = threading.Thread(target=wait_and_build)
-    with lock_store(store):
+    with lock_store(store.directory):
         builder.start()
         waiting.wait()
         time.sleep(0.05)
@@ -220,11 +197,11 @@ def test_who_waits_for_another_builder_says_so(root: Path) -> None:
     store, progress, entered = make_store(root, "1" * 20), NoteAlarm(), threading.Event()
 
     def build() -> None:
-        with lock_store(store, progress):
+        with lock_store(store.directory, progress):
             entered.set()
 
     builder = threading.Thread(target=build)
-    with lock_store(store):
+    with lock_store(store.directory):
         builder.start()
         assert progress.noted.wait(10)
         assert not entered.is_set()
@@ -263,16 +240,6 @@ def test_a_broken_store_is_listed_and_can_be_cleared(root: Path, text: str) -> N
     assert kinds == {"aaaaaaaa-11111111": "unreadable", "44444444": "projection"}
     assert len(clear_cache(everything=True).items) == 2
     assert list_cache() == []
-
-
-def test_a_store_in_this_process_stays_as_long_as_it_lives(root: Path) -> None:
-    store = Store(root / FEATURES / FAMILY / ("1" * 20), 3, PARTS)
-    with lock_store(store):
-        store.create({"kind": "views"})
-        mark_in_use(store)
-    assert clear_cache(everything=True).items == ()
-    del store
-    assert len(clear_cache(everything=True).items) == 1
 
 
 def test_a_projection_wider_than_the_features_is_refused(tmp_path: Path) -> None:

@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from reconet.cache import Store, check_room
-from reconet.cache.room import SPARE_BYTES
-from reconet.cache.store import Arrays
 from reconet.errors import OutputError
-from tests.cache.helpers import PARTS
+
+SPARE_BYTES = 2**28
+
+
+def make_store(directory: Path, count: int) -> Store:
+    return Store(directory, count, "c4", "float16", (64, 4, 6))
 
 
 class Disk(NamedTuple):
@@ -26,26 +29,26 @@ def leave_free(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
 
 def test_what_no_disk_can_hold_is_an_error_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"need .* TB and .* free; set RECONET_CACHE"):
-        check_room([Store(tmp_path, 10**12, PARTS)])
+        check_room([make_store(tmp_path, 10**12)])
 
 
 def test_stores_that_fit_alone_have_to_fit_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, other = (Store(tmp_path / name, 10, PARTS) for name in ("one", "other"))
+    one, other = (make_store(tmp_path / name, 10) for name in ("one", "other"))
     leave_free(monkeypatch, one.bytes + other.bytes)
     check_room([one])
     check_room([other])
-    check_room([one, Store(one.directory, 10, PARTS)])  # the same, asked for twice
+    check_room([one, make_store(one.directory, 10)])  # the same, asked for twice
     with pytest.raises(OutputError, match="the features need"):
         check_room([one, other])
 
 
 def test_only_what_is_missing_needs_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = Store(tmp_path / "store", 2, PARTS)
+    store = make_store(tmp_path / "store", 2)
     assert store.missing_bytes() == store.bytes
     store.create({})
-    entry: Arrays = {"c4": np.zeros((64, 4, 6), np.float16), "label": np.zeros((32, 48), np.uint8)}
+    entry = np.zeros((64, 4, 6), np.float16)
     store.write(1, entry)
     assert store.missing_bytes() == store.bytes // 2
     leave_free(monkeypatch, store.bytes)
@@ -58,10 +61,10 @@ def test_only_what_is_missing_needs_room(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_small_need_leaves_little_to_spare_and_a_large_one_not_more_than_that(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = Store(tmp_path / "small", 100, PARTS)  # 307 kB
+    small = make_store(tmp_path / "small", 100)  # 307 kB
     leave_free(monkeypatch, 2 * small.bytes)
     check_room([small])
-    large = Store(tmp_path / "large", 10**7, PARTS)
+    large = make_store(tmp_path / "large", 10**7)
     leave_free(monkeypatch, large.bytes + SPARE_BYTES)
     check_room([large])
     leave_free(monkeypatch, large.bytes + SPARE_BYTES - 1)

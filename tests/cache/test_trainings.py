@@ -11,9 +11,8 @@ from PIL import Image
 
 from reconet.engine import run_training
 from reconet.errors import OutputError
-from reconet.models.trained import load_trained
+from reconet.models import load_trained
 from reconet.recipes import apply_overrides
-from reconet.system.user_cache import ROOT_VARIABLE
 from tests.data.trees import OPTIONS, make_tree
 from tests.engine.test_frozen import FROZEN, trained
 from tests.factories import ProgressRecorder, tiny_recipe
@@ -42,7 +41,7 @@ def test_corrected_masks_are_learned_from_and_no_feature_is_computed_again(
 
     before, _ = trained_on("before", 0)
     after, built = trained_on("after", 1)
-    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path / "other cache"))
+    monkeypatch.setenv("RECONET_CACHE", str(tmp_path / "other cache"))
     expected, _ = trained_on("expected", 1)
     assert all(torch.equal(after[name], expected[name]) for name in expected)
     assert not all(torch.equal(after[name], before[name]) for name in expected)

@@ -14,7 +14,7 @@ import reconet
 from reconet.cli import main
 from reconet.data import open_dataset, open_split
 from reconet.data.dataset_file import dataset_settings
-from reconet.engine.check import check_recipe
+from reconet.engine import check_recipe
 from reconet.errors import ReconetError
 from reconet.models.trained import load_trained
 from reconet.recipes import Recipe, apply_overrides, dump_recipe, find_recipe

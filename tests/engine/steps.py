@@ -6,18 +6,19 @@ import torch
 from torch import Tensor
 
 from reconet.data.loader import Batch
-from reconet.engine.setup import make_state
-from reconet.engine.train import State, read_losses, train
-from reconet.recipes import Recipe, apply_overrides
+from reconet.engine import State, make_state, read_losses, training_steps
+from reconet.recipes import Recipe
 from reconet.system.distributed import Processes
 from tests.factories import tiny_recipe
+
+__all__ = ["ALONE", "CLASSES", "Batch", "Processes"]
 
 ALONE = Processes.single(torch.device("cpu"))
 CLASSES = 5
 
 
 def recipe(*settings: str) -> Recipe:
-    return apply_overrides(tiny_recipe("train.steps=40"), settings)
+    return tiny_recipe("train.steps=40", *settings)
 
 
 def fixed_batch() -> tuple[Tensor, Tensor]:
@@ -39,5 +40,5 @@ def state_of(chosen: Recipe) -> State:
 
 
 def run(state: State, chosen: Recipe, steps: int, start: int = 0) -> list[float]:
-    done = list(train(state, batches(steps, start), chosen, 40, ALONE))
+    done = list(training_steps(state, batches(steps, start), chosen, 40, ALONE))
     return read_losses(done, ALONE)

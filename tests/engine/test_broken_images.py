@@ -8,13 +8,10 @@ from typing import Any
 
 import pytest
 
-import reconet.engine.run
 from reconet.cli import main
 from reconet.data import open_dataset
 from reconet.data.dataset import FileDataset, share_images
-from reconet.engine.run_directory import read_log
-from reconet.engine.stop import StopSwitch
-from reconet.engine.validate import Validation, validate
+from reconet.engine import Inputs, read_log
 from tests.data.trees import make_tree
 from tests.launch import assert_same_run, finish, last, start, weights
 
@@ -103,13 +100,14 @@ def test_a_stop_in_a_validation_does_not_wait_for_its_end(
     assert main(arguments(data, tmp_path / "whole")) == 0
     stopped: list[bool] = []
 
-    def interrupted(*arguments: Any, stop: StopSwitch, **options: Any) -> Validation:
+    def interrupted(self: Inputs, model: Any, stop: Any, progress: Any) -> Any:
         if not stopped:
             stopped.append(True)
             stop.signal = 15
-        return validate(*arguments, stop=stop, **options)
+        return validate(self, model, stop, progress)
 
-    monkeypatch.setattr(reconet.engine.run, "validate", interrupted)
+    validate = Inputs.validate
+    monkeypatch.setattr(Inputs, "validate", interrupted)
     assert main(arguments(data, tmp_path / "run")) == 128 + 15
     assert not [line for line in read_log(tmp_path / "run") if line["kind"] == "val"]
     assert last(tmp_path / "run")["step"] == 2

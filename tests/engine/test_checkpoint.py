@@ -5,17 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from reconet.engine.checkpoint import LogState, load_last, run_weights, save_last
-from reconet.engine.setup import make_state
+from reconet.engine import LogState, load_last, make_state, run_weights, save_last
 from reconet.errors import CheckpointError, RecipeError
-from reconet.models.segmenter import build_model
-from reconet.models.trained import (
-    NetworkInfo,
-    TrainedNetwork,
-    load_trained,
-    put_weights,
-    save_trained,
-)
+from reconet.models import NetworkInfo, TrainedNetwork, build_model, save_trained
+from reconet.models.trained import put_weights
 from reconet.recipes import Recipe, apply_overrides
 from tests.engine.steps import ALONE, CLASSES, recipe, run, state_of
 
@@ -69,20 +62,6 @@ def save_network(tmp_path: Path, chosen: Recipe) -> Path:
         ),
     )
     return tmp_path
-
-
-def test_a_trained_network_comes_back_with_all_that_it_needs(tmp_path: Path) -> None:
-    chosen = recipe("model.rank=3")
-    trained = load_trained(save_network(tmp_path, chosen))
-    assert (trained.info.recipe, trained.info.classes, trained.info.step) == (
-        chosen,
-        tuple("abcde"),
-        7,
-    )
-    assert trained.info.score == {"miou": 0.5}
-    expected = state_of(chosen).model.eval()
-    image_bchw = torch.rand(1, 3, 64, 64)
-    assert torch.equal(trained.model(image_bchw).main_bkhw, expected(image_bchw).main_bkhw)
 
 
 CLASSIFIERS = {

@@ -10,18 +10,16 @@ import pytest
 import torch
 
 from reconet.data import open_dataset
-from reconet.data.loader import Batch, batches
-from reconet.engine.run_directory import read_log
-from reconet.engine.setup import augmentation, make_state
-from reconet.engine.train import State, train
-from reconet.models.context import CONTEXTS
+from reconet.data.loader import batches
+from reconet.data.transforms import Augmentation
+from reconet.engine import State, make_state, read_log, training_steps
+from reconet.models import CONTEXTS
 from reconet.models.context.emanet import EMANet
 from reconet.recipes import Recipe
-from reconet.system.distributed import Processes
+from tests.engine.steps import ALONE, Batch
 from tests.factories import tiny_recipe
 from tests.launch import command, last, run
 
-ALONE = Processes.single(torch.device("cpu"))
 STEPS = 8
 
 
@@ -34,7 +32,7 @@ def batch() -> Batch:
     """Return the first batch of the training."""
     chosen = recipe("plain")
     scenes = open_dataset("scenes", "train", "", chosen.data.options)
-    return next(batches(scenes, augmentation(chosen), seed=0, batch=4, steps=1))
+    return next(batches(scenes, Augmentation.of(chosen.data), seed=0, batch=4, steps=1))
 
 
 def repeated(batch: Batch) -> Iterator[Batch]:
@@ -46,7 +44,9 @@ def trained(chosen: Recipe, batch: Batch) -> tuple[State, list[float]]:
     torch.manual_seed(0)
     classes = len(open_dataset("scenes", "train", "", chosen.data.options).info.classes)
     state = make_state(chosen, classes, ALONE, fresh=True)
-    losses = [float(step.loss) for step in train(state, repeated(batch), chosen, STEPS, ALONE)]
+    losses = [
+        float(step.loss) for step in training_steps(state, repeated(batch), chosen, STEPS, ALONE)
+    ]
     return state, losses
 
 

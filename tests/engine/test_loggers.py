@@ -5,14 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from reconet.engine.loggers import open as opening
-from reconet.engine.loggers.open import Loggers, open_loggers, read_records
-from reconet.engine.loggers.table import LOGGERS, check_logger
-from reconet.engine.loggers.writer import LoggedRun, Writer
-from reconet.engine.run import run_training
-from reconet.engine.run_directory import read_log
+from reconet.engine import (
+    LOGGERS,
+    Loggers,
+    Writer,
+    check_logger,
+    open_loggers,
+    read_log,
+    read_records,
+    run_training,
+)
 from reconet.errors import MissingExtraError, RecipeError, TrainingError
-from reconet.system.run_files import LOG, RECORDS
+from reconet.recipes import Recipe
 from reconet.types import Image
 from tests.cli.run import run
 from tests.engine.wandb_files import history
@@ -31,20 +35,17 @@ LINES = [
 class Memory:
     """A logger that keeps everything in memory."""
 
-    def __init__(self, logged: LoggedRun) -> None:
-        self.logged, self.values, self.ended = logged, list[tuple[str, float, int]](), ""
-
-    @property
-    def record(self) -> str:
-        return self.logged.record or "new"
+    def __init__(self, directory: Path, recipe: Recipe, record: str | None) -> None:
+        self.recipe, self.given, self.record = recipe, record, record or "new"
+        self.values, self.ended = list[tuple[str, float, int]](), ""
 
     def add_scalar(self, name: str, value: float, step: int) -> None:
         if value < 0:
             raise ConnectionError("the server is gone\nsecond line")
         self.values.append((name, value, step))
 
-    def add_image(self, name: str, image_hwc: Image, step: int) -> None:
-        self.values.append((name, float(image_hwc.size), step))
+    def add_image(self, number: int, image_hwc: Image, step: int) -> None:
+        self.values.append((f"{number}", float(image_hwc.size), step))
 
     def close(self, *, failed: bool) -> None:
         self.ended = "failed" if failed else "finished"
@@ -55,11 +56,11 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Memory]:
     """Replace all loggers by ones in memory, and return those that were opened."""
     made: list[Memory] = []
 
-    def open_memory(logged: LoggedRun) -> Writer:
-        made.append(Memory(logged))
+    def open_memory(directory: Path, recipe: Recipe, record: str | None) -> Writer:
+        made.append(Memory(directory, recipe, record))
         return made[-1]
 
-    monkeypatch.setattr(opening, "check_logger", lambda name: None)
+    monkeypatch.setattr("reconet.engine.loggers.check_logger", lambda name: None)
     for name in LOGGERS:
         monkeypatch.setitem(LOGGERS, name, open_memory)
     return made
@@ -73,11 +74,11 @@ def test_a_resumed_run_goes_on_in_its_record_with_all_values(
         loggers.add_values("train", 2, {"loss": 0.5, "name": "text", "steps": 3})
     assert opened[0].values == [("train/loss", 0.5, 2)]
     assert opened[0].ended == "finished"
-    assert opened[0].logged.recipe.train.init_from is None  # paths stay on this machine
-    assert json.loads((tmp_path / RECORDS).read_text()) == {"wandb": "new"}
+    assert opened[0].recipe.train.init_from is None  # paths stay on this machine
+    assert json.loads((tmp_path / "records.json").read_text()) == {"wandb": "new"}
 
-    (tmp_path / RECORDS).write_text('{"wandb": "abc", "unknown": "x"}')
-    (tmp_path / LOG).write_text("".join(json.dumps(line) + "\n" for line in LINES))
+    (tmp_path / "records.json").write_text('{"wandb": "abc", "unknown": "x"}')
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in LINES))
     with open_loggers(tmp_path, 2, recipe, CLASSES, [], progress):
         pass
     assert opened[1].record == "abc"
@@ -91,10 +92,10 @@ def test_a_resumed_run_goes_on_in_its_record_with_all_values(
 
 
 def test_a_run_that_begins_anew_gets_a_new_record(tmp_path: Path, opened: list[Memory]) -> None:
-    (tmp_path / RECORDS).write_text('{"wandb": "of a start that failed"}')
+    (tmp_path / "records.json").write_text('{"wandb": "of a start that failed"}')
     with open_loggers(tmp_path, 0, tiny_recipe(), CLASSES, ["wandb"], ProgressRecorder()):
         pass
-    assert opened[0].logged.record is None
+    assert opened[0].given is None
 
 
 def test_an_error_of_the_training_is_recorded(tmp_path: Path, opened: list[Memory]) -> None:
@@ -107,9 +108,8 @@ def test_an_error_of_the_training_is_recorded(tmp_path: Path, opened: list[Memor
     assert opened[0].ended == "failed"
 
 
-def test_a_logger_that_fails_is_named_once_and_the_others_go_on(opened: list[Memory]) -> None:
-    logged = LoggedRun(directory=Path("run"), recipe=tiny_recipe(), record=None)
-    one, progress = Memory(logged), ProgressRecorder()
+def test_a_logger_that_fails_is_named_once_and_the_others_go_on() -> None:
+    one, progress = Memory(Path("run"), tiny_recipe(), None), ProgressRecorder()
     loggers = Loggers({"wandb": one}, progress)
     loggers.add_values("train", 1, {"loss": 1.0})
     loggers.add_values("train", 2, {"loss": -1.0})
@@ -124,7 +124,7 @@ def test_a_logger_that_fails_is_named_once_and_the_others_go_on(opened: list[Mem
 def test_a_logger_that_cannot_start_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: list[Memory]
 ) -> None:
-    def refuse(logged: LoggedRun) -> Writer:
+    def refuse(*_: object) -> Writer:
         raise PermissionError("no entry\nmore")
 
     monkeypatch.setitem(LOGGERS, "wandb", refuse)
@@ -137,7 +137,7 @@ def test_a_logger_that_cannot_start_is_one_line(
 
 @pytest.mark.parametrize("text", ["", "[]", "3", '{"wandb": 7}', "[[["])
 def test_broken_records_are_none(tmp_path: Path, text: str) -> None:
-    (tmp_path / RECORDS).write_text(text)
+    (tmp_path / "records.json").write_text(text)
     assert read_records(tmp_path) == {}
 
 
@@ -146,7 +146,7 @@ def test_an_unknown_logger_and_a_missing_package_are_refused_before_anything_is_
 ) -> None:
     with pytest.raises(RecipeError, match="Did you mean 'wandb'"):
         check_logger("wandbb")
-    monkeypatch.setattr("reconet.engine.loggers.table.find_spec", lambda name: None)
+    monkeypatch.setattr("reconet.engine.loggers.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError):
         check_logger("mlflow")
     arguments = ["train", "scenes/tiny", "--out", str(tmp_path / "run"), "--log", "wandb"]

@@ -8,15 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from reconet.engine import read_log, read_starts, run_training
-from reconet.engine import run as engine_run
-from reconet.engine.run_directory import Log
-from reconet.engine.start import train as start_training
-from reconet.engine.summary import Forecast
-from reconet.engine.validate import Validation
+from reconet.engine import Inputs, TrainingRun, Validation, read_log, run_training
+from reconet.engine import train as start_training
 from reconet.errors import TrainingError
 from reconet.recipes import read_recipe
-from reconet.system.run_files import STARTS
 from tests.factories import ProgressRecorder, tiny_recipe
 from tests.launch import assert_same, last, weights
 
@@ -51,21 +46,17 @@ def test_a_training_begins_with_what_it_will_do(tmp_path: Path) -> None:
     assert summary["weights"] == f"{tmp_path}, {count} of {count} tensors"
 
 
-def test_the_time_left_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = iter(range(0, 1000, 2))
-    monkeypatch.setattr("reconet.engine.summary.time.monotonic", lambda: float(next(now)))
-    heard, forecast = ProgressRecorder(), Forecast(106)
-    told = [one for one in (forecast.advance(heard) for _ in range(20)) if one]
-    assert told == [{"seconds_left": 198, "seconds_a_step": 2.0}], "for the log"
-    assert heard.lines == ["time: about 3 min left at 2 s a step, without validations"]
-
-
-def test_the_expected_time_is_kept_beside_the_starts(tmp_path: Path) -> None:
-    log = Log(tmp_path, 0)
-    log.expect(6, {})
-    log.expect(7, {"seconds_left": 99})
-    assert read_log(tmp_path, STARTS) == [{"kind": "forecast", "step": 7, "seconds_left": 99}]
-    assert read_starts(tmp_path) == []
+def test_the_time_left_is_told_once_and_kept_beside_the_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reconet.engine.forecast.TIMED_STEPS", 1)
+    monkeypatch.setattr("reconet.engine.forecast.WORTH_TELLING", 0.0)
+    _, lines = train(tmp_path, "train.steps=4")
+    assert len([line for line in lines if line.startswith("time: about ")]) == 1
+    first, forecast = read_log(tmp_path, "starts.jsonl")
+    assert (first["kind"], first["step"], first["processes"]) == ("start", 0, 1)
+    assert (forecast["kind"], forecast["step"]) == ("forecast", 2)
+    assert forecast["seconds_left"] >= 0
 
 
 def test_a_resumed_training_may_become_longer_and_says_so(tmp_path: Path) -> None:
@@ -105,22 +96,22 @@ def test_a_training_ends_when_the_score_has_not_improved_for_a_while(
 ) -> None:
     scores = {2: 0.3, 4: 0.2, 6: 0.25, 8: 0.9}
 
-    def validate(model: object, inputs: object, *_: object, **__: object) -> Validation:
+    def validate(*_: object) -> Validation:
         step = run_of[0].state.step
         if step == 4 and interrupts:
             run_of[0].stop.signal = interrupts.pop()
         return Validation({"miou": scores[step]}, torch.full((14,), scores[step]), torch.eye(14))
 
-    run_of: list[engine_run.TrainingRun] = []
+    run_of: list[TrainingRun] = []
     interrupts: list[int] = []
-    make = engine_run.TrainingRun.__init__
+    make = TrainingRun.__init__
 
-    def remember(self: engine_run.TrainingRun, *arguments: Any) -> None:
+    def remember(self: TrainingRun, *arguments: Any) -> None:
         make(self, *arguments)
         run_of[:] = [self]
 
-    monkeypatch.setattr(engine_run, "validate", validate)
-    monkeypatch.setattr(engine_run.TrainingRun, "__init__", remember)
+    monkeypatch.setattr(Inputs, "validate", validate)
+    monkeypatch.setattr(TrainingRun, "__init__", remember)
     result, _ = train(tmp_path / "a", "train.steps=8", "train.patience=2")
     assert (result.step, result.finished, result.out_of_patience) == (6, True, True)
     again, _ = train(tmp_path / "a", "train.steps=8", "train.patience=2", resume=True)
@@ -143,12 +134,12 @@ def test_a_longer_training_that_was_killed_before_it_saved_is_still_patient(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     same = Validation({"miou": 0.3}, torch.full((14,), 0.3), torch.eye(14, dtype=torch.int64))
-    monkeypatch.setattr(engine_run, "validate", lambda *_, **__: same)
+    monkeypatch.setattr(Inputs, "validate", lambda *_: same)
     short, _ = train(tmp_path, "train.steps=8", "train.patience=1")
     assert (short.step, short.out_of_patience) == (4, True)
-    for dies in ("check_resources", "append_start", "train"):
+    for dies in ("check_resources", "append_start", "training_steps"):
         with monkeypatch.context() as patch:
-            patch.setattr(engine_run, dies, interrupt)
+            patch.setattr(f"reconet.engine.run.{dies}", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 train(tmp_path, "train.steps=10", "train.patience=1", resume=True)
     longer, _ = train(tmp_path, "train.steps=10", "train.patience=1", resume=True)

@@ -11,8 +11,7 @@ import pytest
 import torch
 from PIL import Image as Pillow
 
-from reconet.engine.run_directory import read_log
-from reconet.system.run_files import CLASS_COUNTS
+from reconet.engine import read_log
 from tests.launch import TINY_NETWORK, command, finish, last, reached, run, start
 
 # Dropout is drawn by each process for itself, so it is off where bits of one are compared with two.
@@ -30,7 +29,7 @@ def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
     # DDP, synchronised batch norm and the loss over all pixels: the same mathematics.
     run(command(tmp_path / "one", *NO_DROPOUT, *ALL_TERMS))
     run(command(tmp_path / "two", *NO_DROPOUT, *ALL_TERMS), processes=2)
-    counts = [(tmp_path / name / CLASS_COUNTS).read_text() for name in ("one", "two")]
+    counts = [(tmp_path / name / "class_counts.json").read_text() for name in ("one", "two")]
     assert counts[0] == counts[1]
     one, two = read_log(tmp_path / "one"), read_log(tmp_path / "two")
     assert [(x["kind"], x["step"]) for x in one] == [(x["kind"], x["step"]) for x in two]

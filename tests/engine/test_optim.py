@@ -1,56 +1,61 @@
 """Learning rates, and the running mean of the weights."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from reconet.engine.checkpoint import LogState, load_last, save_last
-from reconet.engine.optim import Ema, learning_rate, make_optimizer, poly, set_lr
-from reconet.models.segmenter import build_model
+from reconet.engine import (
+    Ema,
+    LogState,
+    learning_rate,
+    load_last,
+    make_optimizer,
+    save_last,
+)
+from reconet.models import Segmenter, build_model
 from tests.engine.steps import CLASSES, recipe, run, state_of
 
 
-def test_poly_starts_at_the_base_rate_and_ends_at_zero() -> None:
-    assert poly(0, steps=100, lr=0.02) == 0.02
-    assert poly(100, steps=100, lr=0.02) == 0.0
-    assert poly(101, steps=100, lr=0.02) == 0.0
+def test_the_rate_follows_the_formula_from_the_base_rate_to_zero() -> None:
+    optim = recipe("optim.lr=0.02").optim
+    rates = [learning_rate(optim, step, 100) for step in (0, 75, 100, 101)]
+    assert rates == pytest.approx([0.02, 0.02 * 0.25**0.9, 0, 0])
 
 
-def test_poly_follows_the_formula_in_between() -> None:
-    assert poly(75, steps=100, lr=1.0) == pytest.approx(0.25**0.9)
-    assert poly(75, steps=100, lr=1.0, power=2.0) == pytest.approx(0.0625)
+def factors(*settings: str) -> tuple[list[float], list[int], Segmenter]:
+    """Return how fast each group learns, how many parameters it has, and their network."""
+    chosen = recipe(*settings)
+    model = build_model(chosen, CLASSES)
+    groups = make_optimizer(model, chosen.optim).param_groups
+    counts = [len(group["params"]) for group in groups]
+    assert sum(counts) == len(list(model.parameters()))
+    return [group["lr_factor"] for group in groups], counts, model
+
+
+def test_fresh_layers_and_the_core_have_rates_of_their_own() -> None:
+    rates, counts, model = factors("optim.head_lr_factor=10")
+    assert rates == [1, 10]
+    assert counts[0] == len(list(model.backbone.parameters()))
+    rates, counts, model = factors("optim.head_lr_factor=2", "optim.core_lr_factor=10")
+    assert rates == [1, 2, 20]
+    assert model.context.core is not None
+    assert counts[2] == len(list(model.context.core.parameters()))
 
 
 def test_fresh_layers_learn_faster_and_the_rate_decays() -> None:
-    chosen = recipe("optim.lr=0.5", "optim.head_lr_factor=10")
-    model = build_model(chosen, CLASSES)
-    optimizer = make_optimizer(model, chosen.optim)
-    assert set_lr(optimizer, chosen.optim, step=0, steps=10) == 0.5
-    assert [group["lr"] for group in optimizer.param_groups] == [0.5, 5.0]
-    set_lr(optimizer, chosen.optim, step=5, steps=10)
-    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.5 * 0.5**0.9)
-    counts = [len(group["params"]) for group in optimizer.param_groups]
-    assert counts[0] == len(list(model.backbone.parameters()))
-    assert sum(counts) == len(list(model.parameters()))
-
-
-def test_the_core_has_a_speed_of_its_own_where_the_recipe_says_so() -> None:
-    chosen = recipe("optim.lr=0.5", "optim.head_lr_factor=2", "optim.core_lr_factor=10")
-    model = build_model(chosen, CLASSES)
-    core = model.context.core
-    assert core is not None
-    optimizer = make_optimizer(model, chosen.optim)
-    set_lr(optimizer, chosen.optim, step=0, steps=10)
-    assert [group["lr"] for group in optimizer.param_groups] == [0.5, 1.0, 10.0]
-    fast = {id(p) for p in optimizer.param_groups[2]["params"]}
-    assert fast == {id(p) for p in core.parameters()}
-    assert sum(len(g["params"]) for g in optimizer.param_groups) == len(list(model.parameters()))
+    chosen = recipe("optim.lr=0.5", "optim.head_lr_factor=10", "train.steps=40")
+    state = state_of(chosen)
+    run(state, chosen, 1)
+    assert [group["lr"] for group in state.optimizer.param_groups] == [0.5, 5.0]
+    run(state, chosen, 21, start=20)
+    assert state.optimizer.param_groups[0]["lr"] == pytest.approx(0.5 * 0.5**0.9)
 
 
 def test_the_running_mean_of_the_weights_follows_its_formula() -> None:
-    net = nn.Linear(2, 2)
+    net: Any = nn.Linear(2, 2)
     ema = Ema(net, decay=0.9)
     expected = net.weight.detach().clone()
     for value in (1.0, -2.0, 3.0):
@@ -78,21 +83,8 @@ def test_the_rate_rises_in_the_warm_up_and_then_follows_the_decay() -> None:
 
 
 def test_earlier_layers_learn_slower_by_the_layer_decay() -> None:
-    chosen = recipe("optim.lr=1", "optim.layer_decay=0.5", "optim.head_lr_factor=3")
-    model = build_model(chosen, CLASSES)
-    optimizer = make_optimizer(model, chosen.optim)
-    set_lr(optimizer, chosen.optim, step=0, steps=10)
-    assert [group["lr"] for group in optimizer.param_groups] == [
-        1 / 32,
-        1 / 16,
-        1 / 8,
-        0.25,
-        0.5,
-        3,
-    ]
-    stem = {id(p) for n, p in model.backbone.named_parameters() if n.startswith(("conv1", "bn1"))}
-    assert {id(p) for p in optimizer.param_groups[0]["params"]} == stem
-    assert sum(len(g["params"]) for g in optimizer.param_groups) == len(list(model.parameters()))
+    rates, _, _ = factors("optim.layer_decay=0.5", "optim.head_lr_factor=3")
+    assert rates == [1 / 32, 1 / 16, 1 / 8, 0.25, 0.5, 3]
 
 
 def test_adamw_decays_weights_but_neither_norms_nor_biases() -> None:

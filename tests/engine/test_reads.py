@@ -6,10 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from reconet.engine.setup import make_state
-from reconet.engine.train import read_losses, train
-from reconet.system.distributed import Processes
-from tests.engine.steps import CLASSES, batches, recipe
+from reconet.engine import make_state, read_losses, training_steps
+from tests.engine.steps import CLASSES, Processes, batches, recipe
 from tests.launch import in_two_processes
 from tests.pretend_gpu import pretend_gpu
 
@@ -23,7 +21,7 @@ def reads_of_steps(settings: tuple[str, ...], rank: int = 0, size: int = 1) -> C
         chosen = recipe(*settings)
         torch.manual_seed(0)
         state = make_state(chosen, CLASSES, processes, fresh=True)
-        steps = train(state, batches(4), chosen, 40, processes)
+        steps = training_steps(state, batches(4), chosen, 40, processes)
         next(steps)
         gpu.reads.clear()
         done = list(steps)

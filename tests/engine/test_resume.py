@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reconet.engine.run_directory import read_starts
+from reconet.engine import read_starts
 from tests.launch import (
     assert_same_run,
     command,

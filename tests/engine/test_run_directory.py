@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from reconet.engine.run_directory import Log, lock_directory, read_log
-from reconet.engine.train import Step
+from reconet.engine import Log, Step, lock_directory, read_log
 from reconet.errors import OutputError, TrainingError
-from reconet.models.trained import load_trained, save_trained
+from reconet.models import load_trained, save_trained
 from reconet.recipes import read_recipe
-from reconet.system.run_files import BEST, RECIPE, SHEET
 from tests.factories import tiny_network, write_run
 from tests.launch import TINY_NETWORK, last, run_main
+
+RECIPE, BEST, SHEET = "recipe.json", "best.safetensors", "predictions.png"
 
 
 def test_a_run_is_not_overwritten_and_another_recipe_is_refused(
@@ -60,7 +60,7 @@ def test_a_second_process_in_a_run_is_refused(
 ) -> None:
     code = (
         "import sys; from pathlib import Path\n"
-        "from reconet.engine.run_directory import lock_directory\n"
+        "from reconet.engine import lock_directory\n"
         "with lock_directory(Path(sys.argv[1])): print('in', flush=True); sys.stdin.read()"
     )
     holder = subprocess.Popen(
@@ -98,15 +98,6 @@ def test_the_log_forgets_what_the_checkpoint_does_not_know(tmp_path: Path) -> No
     log.write(kind="train", step=6, loss=1.0)
     assert [line["step"] for line in read_log(tmp_path)] == [2, 4, 6]
     assert read_log(tmp_path)[-1]["loss"] == 1.0
-
-
-def test_the_lock_is_for_one_process_at_a_time(tmp_path: Path) -> None:
-    with (
-        lock_directory(tmp_path),
-        pytest.raises(TrainingError, match="another process"),
-        lock_directory(tmp_path),
-    ):
-        pass
 
 
 def test_deleting_the_lock_file_lets_nobody_in(tmp_path: Path) -> None:
@@ -210,7 +201,7 @@ def test_a_worse_network_never_replaces_a_better_one(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("reconet.engine.run.train", dies)
+        patch.setattr("reconet.engine.run.training_steps", dies)
         assert run_main(capsys, *arguments)[0] == 130
     first = (run / "last.pt").read_bytes()  # of step 0
     assert run_main(capsys, *arguments, "--resume")[0] == 0
@@ -229,7 +220,7 @@ def test_a_training_that_failed_with_nothing_to_lose_may_begin_anew(
 ) -> None:
     words = ["train", "scenes/tiny", f"--out={tmp_path / 'run'}", *TINY_NETWORK]
     with monkeypatch.context() as patch:
-        patch.setattr("reconet.engine.optim.poly", lambda *_, **__: float("nan"))
+        patch.setattr("reconet.engine.train.learning_rate", lambda *_: float("nan"))
         code, _, err = run_main(capsys, *words, "--set=optim.lr=0.5")
     assert code == 2
     assert "Try a lower optim.lr" in err

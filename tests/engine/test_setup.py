@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reconet.engine.run import run_training
-from reconet.engine.setup import total_steps
+from reconet.engine import run_training, total_steps
 from reconet.errors import CheckpointError, RecipeError
 from tests.engine.steps import recipe
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from reconet.engine.sync_batchnorm import SyncBatchNorm, synchronise_batchnorm
+from reconet.engine import SyncBatchNorm, synchronise_batchnorm
 from reconet.models.layers import PooledBN
-from reconet.system.distributed import Processes
+from tests.engine.steps import Processes
 from tests.launch import in_two_processes
 
 SHARES = (3, 1)  # images of each process: not the same number

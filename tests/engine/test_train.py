@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from reconet.data.loader import Batch
-from reconet.engine.train import seed_step, train
-from reconet.errors import RecipeError, TrainingError
-from tests.engine.steps import ALONE, fixed_batch, recipe, run, state_of
+from reconet.engine import training_steps
+from reconet.engine.train import seed_step
+from reconet.errors import TrainingError
+from tests.engine.steps import ALONE, Batch, fixed_batch, recipe, run, state_of
 
 
 def without_batchnorm(model: nn.Module) -> None:
@@ -63,7 +63,7 @@ def test_accumulation_gives_the_gradient_of_the_whole_batch(terms: tuple[str, ..
         state = state_of(chosen)
         without_batchnorm(state.model)
         stream = [Batch(0, image, label, ("a", "b", "c", "d"), ())]
-        next(train(state, stream, chosen, 40, ALONE))
+        next(training_steps(state, stream, chosen, 40, ALONE))
         gradients.append([p.grad.clone() for p in state.model.parameters() if p.grad is not None])
     for other in gradients[1:]:
         for one, two in zip(gradients[0], other, strict=True):
@@ -84,7 +84,7 @@ def test_losses_of_contexts_are_those_of_their_parts(context: str) -> None:
             if isinstance(module, nn.Dropout | nn.Dropout2d):
                 module.p = 0.0
         stream = [Batch(0, image, label, ("a", "b", "c", "d"), ())]
-        own.append(float(next(train(state, stream, chosen, 40, ALONE)).loss))
+        own.append(float(next(training_steps(state, stream, chosen, 40, ALONE)).loss))
     assert own == pytest.approx([own[0]] * 3, rel=1e-5)
 
 
@@ -105,9 +105,3 @@ def test_dropout_depends_on_seed_step_and_rank_alone() -> None:
     assert torch.equal(draw(0, 5, 1), draw(0, 5, 1))
     for other in [(1, 5, 1), (0, 6, 1), (0, 5, 2), (0, 51, 0)]:
         assert not torch.equal(draw(0, 5, 1), draw(*other))
-
-
-def test_class_weights_must_be_one_for_each_class() -> None:
-    chosen = recipe("loss.class_weights=[1, 2]")
-    with pytest.raises(RecipeError, match="2 values for 5 classes"):
-        run(state_of(chosen), chosen, 1)

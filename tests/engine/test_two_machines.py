@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from reconet.engine.run_directory import read_log
+from reconet.engine import read_log
 from tests.data.trees import make_tree
 from tests.launch import ENVIRONMENT, assert_same_run, finish, last, reached, run
 

@@ -9,13 +9,9 @@ import torch
 from PIL import Image
 
 from reconet.data import open_split
-from reconet.engine.inputs import ImageInputs
-from reconet.engine.run_directory import read_log
-from reconet.engine.setup import augmentation
-from reconet.engine.stop import StopSwitch
-from reconet.engine.validate import validate
-from reconet.system.distributed import Processes
+from reconet.engine import open_inputs, read_log
 from tests.data.trees import make_tree
+from tests.engine.steps import Processes
 from tests.factories import ProgressRecorder, tiny_network, tiny_recipe
 from tests.launch import TINY_NETWORK, run_main
 
@@ -100,19 +96,8 @@ def test_progress_counts_the_images_of_this_process() -> None:
     recipe, progress = tiny_recipe("data.options.val=5"), ProgressRecorder()
     processes = SecondOfTwo(rank=1, size=2, device=torch.device("cpu"))
     train_set, val_set = (open_split(recipe.data, split) for split in ("train", "val"))
-    inputs = ImageInputs(
-        recipe=recipe,
-        augmentation=augmentation(recipe),
-        train_set=train_set,
-        val_set=val_set,
-        processes=processes,
-    )
-    validate(
-        tiny_network(recipe).model,
-        inputs,
-        val_set,
-        processes,
-        stop=StopSwitch(),
-        progress=progress,
+    model = tiny_network(recipe).model
+    open_inputs(recipe, model, train_set, val_set, processes).validate(
+        model, lambda: False, progress
     )
     assert progress.lines == ["validate 1 of 2", "validate 2 of 2"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reconet.engine import read_log, run_weights
-from reconet.models.trained import load_trained
+from reconet.models import load_trained
 from reconet.recipes import read_recipe
 from tests.launch import ENVIRONMENT, command
 

@@ -27,7 +27,7 @@ import reconet.system.files
 from reconet.cli import main
 from reconet.cost import model_cost
 from reconet.errors import DataError
-from reconet.models.segmenter import build_model
+from reconet.models import build_model
 from reconet.recipes import find_recipe
 
 

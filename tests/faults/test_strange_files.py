@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reconet.cli import main
-from reconet.models.trained import load_trained, save_trained
+from reconet.models import load_trained, save_trained
 from reconet.system.run_files import (
     BEST,
     LAST,

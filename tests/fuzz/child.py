@@ -33,8 +33,7 @@ from reconet.data.formats.draw import draw
 from reconet.data.images.read import ORIENTATION, read_image, read_mask, read_mat, read_upright
 from reconet.data.labels import LabelReader, in_order
 from reconet.data.prepare import read_json
-from reconet.engine.checkpoint import run_weights
-from reconet.engine.run_directory import read_log
+from reconet.engine import read_log, run_weights
 from reconet.errors import ReconetError
 from reconet.export import export
 from reconet.inference.backends import open_exported
