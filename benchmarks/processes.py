@@ -78,7 +78,7 @@ def _leave_out(parts: list[str]) -> Iterator[None]:
             keep = "reconet.engine.setup.synchronise_batchnorm"
             stack.enter_context(patch(keep, lambda model, processes: model))
         if "gradients" in parts:
-            keep = "reconet.engine.train.distribute"
+            keep = "reconet.engine.loop.distribute"
             stack.enter_context(patch(keep, lambda model, processes: model))
         yield
 

@@ -112,7 +112,7 @@ MUTATIONS = {
         "models/losses.py", "descending=True", "descending=False", "models/test_losses.py"
     ),
     "rate decays from the end": Mutation(
-        "engine/train.py", "1.0 - step / steps", "step / steps", "engine/test_optim.py"
+        "engine/loop.py", "1.0 - step / steps", "step / steps", "engine/test_optim.py"
     ),
     "image mirrored, label not": Mutation(
         "data/transforms.py",

@@ -9,7 +9,7 @@
 - `.numpy()` of a tensor on the GPU raises TypeError, as torch does.
 - `gpu.reads` counts how often the CPU waited to read from the GPU (`.item()`, `.tolist()`,
   `.cpu()`, `bool()`, boolean masks, `nonzero`), by the line of reconet that did it, such as
-  "engine/train.py:91". `gpu.waits` counts calls of torch.cuda.synchronize alike. `clear()` them
+  "engine/loop.py:91". `gpu.waits` counts calls of torch.cuda.synchronize alike. `clear()` them
   between two steps. What a test reads by itself does not count.
 - Several processes: set RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT in each, then
   `with pretend_gpu(count=2) as gpu, join_processes() as processes`. Collectives of CPU tensors

@@ -2,7 +2,7 @@
 
 run.py             train and run_training: the training with its files, signals and validations
 setup.py           check a recipe, and build what the loop needs from it
-train.py           the training loop, a generator of steps, and its optimiser
+loop.py            the training loop, a generator of steps, and its optimiser
 inputs.py          batches and scores, from images or cached features
 checkpoint.py      last.pt, the state that a training resumes from
 run_directory.py   the files of a run, and a lock against two writers
@@ -37,7 +37,7 @@ from reconet.engine.run_directory import (
 )
 from reconet.engine.setup import check_recipe, make_state, total_steps
 from reconet.engine.sync_batchnorm import SyncBatchNorm, synchronise_batchnorm
-from reconet.engine.train import (
+from reconet.engine.loop import (
     Ema,
     State,
     Step,

@@ -13,7 +13,7 @@ from zipfile import ZipFile
 import torch
 from torch import Tensor
 
-from reconet.engine.train import State
+from reconet.engine.loop import State
 from reconet.errors import CheckpointError, first_line
 from reconet.models.trained import TrainedNetwork, read_info, read_weights, save_trained
 from reconet.system.files import write_atomic

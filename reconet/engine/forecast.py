@@ -12,7 +12,7 @@ import torch
 from reconet.cost import SMALLEST_INPUT, model_cost
 from reconet.cost.counter import count_parameters
 from reconet.data.dataset import Dataset
-from reconet.engine.train import State
+from reconet.engine.loop import State
 from reconet.errors import OutputError, TrainingError
 from reconet.models.segmenter import Segmenter
 from reconet.recipes.schema import Recipe

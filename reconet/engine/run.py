@@ -32,7 +32,7 @@ from reconet.engine.run_directory import (
     open_run,
 )
 from reconet.engine.setup import check_start, make_state, open_splits, total_steps
-from reconet.engine.train import (
+from reconet.engine.loop import (
     Step,
     StopSwitch,
     check_weights,

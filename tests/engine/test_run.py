@@ -68,7 +68,7 @@ def test_a_network_that_diverged_is_neither_saved_nor_kept(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("reconet.engine.train.learning_rate", lambda *_: rate)
+    monkeypatch.setattr("reconet.engine.loop.learning_rate", lambda *_: rate)
     every = [
         f"--set=train.{name}_every={n}" for name, n in {"log": 10, "save": 3, "eval": 3}.items()
     ]

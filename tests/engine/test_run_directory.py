@@ -220,7 +220,7 @@ def test_a_training_that_failed_with_nothing_to_lose_may_begin_anew(
 ) -> None:
     words = ["train", "scenes/tiny", f"--out={tmp_path / 'run'}", *TINY_NETWORK]
     with monkeypatch.context() as patch:
-        patch.setattr("reconet.engine.train.learning_rate", lambda *_: float("nan"))
+        patch.setattr("reconet.engine.loop.learning_rate", lambda *_: float("nan"))
         code, _, err = run_main(capsys, *words, "--set=optim.lr=0.5")
     assert code == 2
     assert "Try a lower optim.lr" in err

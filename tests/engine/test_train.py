@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from reconet.engine import training_steps
-from reconet.engine.train import seed_step
+from reconet.engine.loop import seed_step
 from reconet.errors import TrainingError
 from tests.engine.steps import ALONE, Batch, fixed_batch, recipe, run, state_of
 
