@@ -25,6 +25,15 @@ from reconet.engine.loggers import (
     open_loggers,
     read_records,
 )
+from reconet.engine.loop import (
+    Ema,
+    State,
+    Step,
+    learning_rate,
+    make_optimizer,
+    read_losses,
+    training_steps,
+)
 from reconet.engine.own_data import Inspection, check_one_process, inspect_folder
 from reconet.engine.run import TrainingResult, TrainingRun, run_training, train
 from reconet.engine.run_directory import (
@@ -37,15 +46,6 @@ from reconet.engine.run_directory import (
 )
 from reconet.engine.setup import check_recipe, make_state, total_steps
 from reconet.engine.sync_batchnorm import SyncBatchNorm, synchronise_batchnorm
-from reconet.engine.loop import (
-    Ema,
-    State,
-    Step,
-    learning_rate,
-    make_optimizer,
-    read_losses,
-    training_steps,
-)
 
 __all__ = [
     "LOGGERS",

@@ -23,15 +23,6 @@ from reconet.engine.forecast import (
 )
 from reconet.engine.inputs import fit_trunk, open_inputs
 from reconet.engine.loggers import Loggers, check_logger, open_loggers
-from reconet.engine.run_directory import (
-    Log,
-    append_forecast,
-    append_start,
-    keep_changes,
-    lock_directory,
-    open_run,
-)
-from reconet.engine.setup import check_start, make_state, open_splits, total_steps
 from reconet.engine.loop import (
     Step,
     StopSwitch,
@@ -41,6 +32,15 @@ from reconet.engine.loop import (
     stop_on_signals,
     training_steps,
 )
+from reconet.engine.run_directory import (
+    Log,
+    append_forecast,
+    append_start,
+    keep_changes,
+    lock_directory,
+    open_run,
+)
+from reconet.engine.setup import check_start, make_state, open_splits, total_steps
 from reconet.errors import DataError, TrainingError
 from reconet.evaluation import StoppedError, keep_predictions, keep_validation
 from reconet.evaluation.kept_validation import predict_tiles

@@ -21,8 +21,8 @@ from reconet.data.dataset import (
 )
 from reconet.data.order import steps_per_epoch
 from reconet.engine.checkpoint import run_weights
-from reconet.engine.sync_batchnorm import synchronise_batchnorm
 from reconet.engine.loop import Ema, State, make_optimizer
+from reconet.engine.sync_batchnorm import synchronise_batchnorm
 from reconet.errors import CheckpointError, DataError, RecipeError, TrainingError, pick, unknown
 from reconet.inference import find_network
 from reconet.models.backbone import find_weights
