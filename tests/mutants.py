@@ -130,7 +130,7 @@ MUTATIONS = {
         "inference/protocol.py",
         "(*range(0, length - crop, stride), max(0, length - crop))",
         "tuple(range(0, max(1, length - crop), stride))",
-        "inference/test_windows.py::test_windows_cover_every_pixel_and_stay_inside",
+        "inference/test_windows.py::test_windows_of_a_pixelwise_function_equal_the_whole_image",
     ),
     "mirror image not turned back": Mutation(
         "inference/windows.py",

@@ -1,6 +1,6 @@
-"""Write the line numbers of the code links in docs/tour.md: `make docs`.
+"""Write the files of the code links in docs/tour.md: `make docs`.
 
-A link of the tour is [`name`](../reconet/file.py#L12). The name is a function, a class, a method
+A link of the tour is [`name`](../reconet/file.py). The name is a function, a class, a method
 (`Class.method`) or a constant of that file. If it moved to another file, the link follows. A name
 that does not exist is an error.
 """
@@ -10,32 +10,29 @@ import re
 from pathlib import Path
 
 PAGE = Path(__file__).parent.parent / "docs" / "tour.md"
-LINK = re.compile(r"\[`([\w.]+)`\]\((\.\./reconet/[\w/]+\.py)(?:#L\d+)?\)")
+LINK = re.compile(r"\[`([\w.]+)`\]\((\.\./reconet/[\w/]+\.py)\)")
 
 
 def page(text: str) -> str:
-    """Return the page with the file and the line number of every link."""
+    """Return the page with the file of every link."""
     return LINK.sub(lambda match: f"[`{match[1]}`]({_place(match[2], match[1])})", text)
 
 
 def _place(target: str, name: str) -> str:
-    """Return the file and line that define a name: in the linked file, or the only other one."""
+    """Return the file that defines a name: the linked one, or the only other one."""
     linked = PAGE.parent / target
     for files in ([linked], sorted((PAGE.parent.parent / "reconet").rglob("*.py"))):
-        found = [(file, line) for file in files if (line := _line(file, name))]
+        found = [file for file in files if _defines(file, name)]
         if len(found) == 1:
-            path = found[0][0].resolve().relative_to(PAGE.parent.parent)
-            return f"../{path.as_posix()}#L{found[0][1]}"
+            return f"../{found[0].resolve().relative_to(PAGE.parent.parent).as_posix()}"
     raise SystemExit(f"{PAGE.name} links {name}, which {target} does not define")
 
 
-def _line(file: Path, name: str) -> int | None:
-    if not file.is_file():
-        return None
+def _defines(file: Path, name: str) -> bool:
     try:
-        return find(ast.parse(file.read_text(encoding="utf-8")), name.split(".")).lineno
-    except StopIteration:
-        return None
+        return bool(find(ast.parse(file.read_text(encoding="utf-8")), name.split(".")))
+    except (OSError, StopIteration):
+        return False
 
 
 def find(tree: ast.Module, parts: list[str]) -> ast.stmt:
