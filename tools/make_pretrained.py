@@ -20,6 +20,7 @@ from PIL import Image as Pillow
 from torch import Tensor
 
 from reconet.cli import show_progress
+from reconet.data.classes import photograph_palette
 from reconet.data.images.draw import fit
 from reconet.data.images.sheets import Tile, sheet
 from reconet.engine import read_log, read_starts
@@ -114,7 +115,7 @@ def write_photographs(path: Path, segment: Predictor, photos: Sequence[Path]) ->
         found.update(prediction.shares())
         for image_hwc in (prediction.image_hwc, np.asarray(prediction.overlay())):
             images.append(fit(image_hwc, 4 * PHOTO_HEIGHT, PHOTO_HEIGHT))
-    colours = zip(segment.classes, segment.network.info.palette, strict=True)
+    colours = zip(segment.classes, photograph_palette(segment.network.info.palette), strict=True)
     legend = [(name, colour) for name, colour in colours if name in found and any(colour)]
     page = Pillow.fromarray(sheet([Tile("", images)], legend, columns=1))
     write_atomic(path, lambda file: page.save(file, format="JPEG", quality=88))

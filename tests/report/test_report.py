@@ -83,6 +83,7 @@ def test_a_report_is_one_balanced_page_with_everything_in_it(
     assert len(charts) == 7
     assert all(svg["role"] == "img" and svg["aria-label"] for svg in charts)
     assert "mountain" in page.text
+    assert "Scenes are hard on purpose" in page.text
     assert "model.rank 4 ranks of a low-rank tensor" in page.text
     assert "width=device-width" in str(page.all("meta"))
     assert f"reconet report {run}" in page.text
