@@ -89,12 +89,12 @@ def compare(
 
 def _tables(result: "Comparison") -> "list[RenderableType]":
     """Return the scores, then for each network how it differs from the first."""
-    from reconet.report import comparison_scores
+    from reconet.report import comparison_protocols, comparison_scores
 
     first = result.scores[0]
     title = f"{first.title} {first.split}, {counted(first.images, 'image')}"
     head, rows = comparison_scores(result)
-    parts: list[RenderableType] = [make_table(title, head, rows, text=("protocol",))]
+    parts: list[RenderableType] = [make_table(title, head, rows), *comparison_protocols(result)]
     for one in result.differences:
         parts += _difference(one, result)
     return parts
@@ -105,11 +105,12 @@ def _difference(one: "Difference", result: "Comparison") -> "list[RenderableType
     from reconet.report import class_differences, image_differences
 
     head, rows = class_differences(one, result)
-    parts: list[RenderableType] = [make_table(f"IoU: {one.after} minus {one.before}", head, rows)]
+    title, star = f"IoU: {one.after} minus {one.before}", "*: zero is not in the interval"
+    parts: list[RenderableType] = [make_table(title, head, rows, caption=star)]
     head, rows = image_differences(one)
     if rows:
         parts.append(make_table("Images that differ most: pixels that are right", head, rows))
     for name, gap in (("mIoU", one.miou), ("boundary IoU", one.boundary_iou)):
-        parts.append(f"{name}: {gap.points} points, {one.after} minus {one.before}")
+        parts.append(f"{name}, {one.after} minus {one.before}, points: {gap.points}")
     parts.append(bold(f"{one.verdict}."))
     return [*parts, *rough(result.scores[0].images)]

@@ -152,8 +152,8 @@ def evaluate(
             )
         if not processes.is_first:
             return None
-        counts = confusion.counts
-        if path is not None and counts is not None:
+        counts, reliability = confusion.counts, confusion.reliability
+        if path is not None and counts is not None and reliability is not None:  # counted now
             try:
                 counts.save(path, about)
             except OutputError as error:  # the scores are there all the same
@@ -166,7 +166,7 @@ def evaluate(
         )
         if not figures and submission is None:
             raise no_labels_error(dataset)
-        calibration = confusion.reliability.result() if confusion.reliability else None
+        calibration = reliability.result() if reliability else None
         if weights is not None:
             if calibration is None:
                 raise DataError("a temperature is fitted on two labelled images or more.")

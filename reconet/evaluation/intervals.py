@@ -113,19 +113,21 @@ class ImageCounts:
     def load(cls, path: Path, about: str) -> "ImageCounts | None":
         """Read the counts of `about` from a file. Return None if there are none."""
         try:
-            with np.load(BytesIO(read_file(path)), allow_pickle=False) as arrays:
+            with np.load(
+                BytesIO(read_file(path, within=path.parent)), allow_pickle=False
+            ) as arrays:
                 if str(arrays["about"]) != about:
                     return None
                 classes, entries = int(arrays["classes"]), arrays["entries"]
                 lengths_n, boundary_n3k = arrays["lengths"], arrays["boundaries"]
                 names = [str(name) for name in arrays["names"]]
-        except (OSError, ValueError, KeyError, MemoryError, BadZipFile, error):
+        except (OSError, ValueError, TypeError, KeyError, MemoryError, BadZipFile, error):
             return None  # not there, or damaged: it is counted again
         whole = (
-            boundary_n3k.shape == (len(names), 3, classes)
-            and entries.shape == (3, lengths_n.sum())
+            all(one.dtype == np.int64 for one in (entries, lengths_n, boundary_n3k))
+            and boundary_n3k.shape == (len(names), 3, classes)
             and lengths_n.shape == (len(names),)
-            and all(one.dtype == np.int64 for one in (entries, lengths_n, boundary_n3k))
+            and entries.shape == (3, lengths_n.sum())
             and min(entries.min(initial=0), lengths_n.min(initial=0)) >= 0
             and entries[:2].max(initial=0) < classes
         )

@@ -10,6 +10,7 @@ templates/   the pages and their style
 from reconet.report.compare import (
     check_page,
     class_differences,
+    comparison_protocols,
     comparison_scores,
     image_differences,
     write_comparison,
@@ -31,6 +32,7 @@ __all__ = [
     "Series",
     "check_page",
     "class_differences",
+    "comparison_protocols",
     "comparison_scores",
     "confusion_matrix",
     "html_page",

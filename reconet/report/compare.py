@@ -24,6 +24,7 @@ def write_comparison(result: Comparison, path: Path, command: str) -> None:
         lead=f"{first.title} {first.split}, {first.images} images.",
         rough=rough(first.images),
         scores=comparison_scores(result),
+        protocols=comparison_protocols(result),
         differences=[
             (one, class_differences(one, result), image_differences(one))
             for one in result.differences
@@ -34,15 +35,24 @@ def write_comparison(result: Comparison, path: Path, command: str) -> None:
 
 
 def comparison_scores(result: Comparison) -> Table:
-    """Return the scores of each network with their intervals, and its protocol."""
+    """Return the scores of each network with their intervals."""
     rows: list[tuple[str, ...]] = []
     for name, score in zip(result.networks, result.scores, strict=True):
         cells = []
         for key in ("miou", "boundary_iou"):
             low, high = (percent(score.intervals[key][side], 2) for side in ("low", "high"))
             cells += [percent(score.figures[key], 2), f"{low} to {high}"]
-        rows.append((name, *cells, score.protocol))
-    return ("network", "mIoU", "95 % interval", "boundary IoU", "its interval", "protocol"), rows
+        rows.append((name, *cells))
+    return ("network", "mIoU", "95 % interval", "boundary IoU", "its interval"), rows
+
+
+def comparison_protocols(result: Comparison) -> list[str]:
+    """Return the protocol of all networks in one line, or one line for each."""
+    protocols = [score.protocol for score in result.scores]
+    if len(set(protocols)) == 1:
+        return [f"protocol: {protocols[0]}"]
+    pairs = zip(result.networks, protocols, strict=True)
+    return [f"protocol of {name}: {protocol}" for name, protocol in pairs]
 
 
 def class_differences(one: Difference, result: Comparison) -> Table:

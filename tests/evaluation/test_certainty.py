@@ -89,6 +89,19 @@ def test_counts_of_images_come_back_from_their_file(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.regions(), expected)
     np.testing.assert_array_equal(found.edges(), kept.edges())
     assert ImageCounts.load(path, "voc12 train") is None
+    with np.load(path) as file:
+        arrays = dict(file)
+    for name, spoilt in {
+        "entries": arrays["entries"] + 3,  # classes that there are not
+        "lengths": arrays["lengths"] + 1,
+        "boundaries": arrays["boundaries"][:, :2],
+        "names": arrays["names"][:-1],
+        "classes": np.array("many"),
+    }.items():
+        np.savez(path, **arrays | {name: spoilt})
+        assert ImageCounts.load(path, "voc12 val") is None, name
+    np.savez(path, **arrays)
+    assert ImageCounts.load(path, "voc12 val") is not None
     path.write_bytes(path.read_bytes()[:100])
     assert ImageCounts.load(path, "voc12 val") is None
 
