@@ -71,6 +71,13 @@ def predict(
         "--as FORMAT",
         "Also write labels to correct in a tool: coco, yolo, labelme, cvat or labelstudio.",
     ),
+    tolerance: float = option(
+        "--tolerance PIXELS",
+        "Simplify the outlines of --as by up to this, such as 1. 0 keeps every pixel.",
+        0.0,
+        min=0,
+        max=100,
+    ),
     classes: str | None = option(
         "--classes A,B,...", "Keep only these classes. The rest becomes background or void."
     ),
@@ -100,7 +107,7 @@ def predict(
       reconet predict voc12 street.jpg
       reconet predict runs/first photos --out labelled --scales 0.75,1,1.25 --flip
       reconet predict voc12 photos --classes person,dog --gallery
-      reconet predict runs/first photos --out to-correct --as cvat
+      reconet predict runs/first photos --out to-correct --as labelme --tolerance 1
       reconet predict runs/first street.mp4 --out videos
     """
     settings = eval_settings(scales, flip, mode, relative_to)
@@ -112,6 +119,8 @@ def predict(
     kept = [name.strip() for name in classes.split(",")] if classes is not None else []
     if gallery and not overlay:
         raise RecipeError("--gallery shows overlays: leave out --no-overlay.")
+    if tolerance and prelabels is None:
+        raise RecipeError("--tolerance is for the outlines of --as: name a format too.")
     videos = [one for one in images if is_video(one)]
     if videos:
         if len(videos) < len(images):
@@ -132,6 +141,7 @@ def predict(
             probabilities=probabilities,
             confidence=confidence,
             prelabels=prelabels,
+            tolerance=tolerance,
             classes=kept,
             change=lambda recipe: apply_overrides(recipe, settings),
             memory=budget,

@@ -126,6 +126,7 @@ def predict_folder(
     probabilities: bool = False,
     confidence: bool = False,
     prelabels: str | None = None,
+    tolerance: float = 0,
     classes: Sequence[str] = (),
     change: Callable[[Recipe], Recipe] = lambda recipe: recipe,
     memory: int | None = None,
@@ -138,19 +139,24 @@ def predict_folder(
     """Predict all images that the arguments name, and write their files.
 
     `source` is a path or name of a network. The arguments are files, folders, globs, or @lists of
-    paths. `prelabels` is a format of WRITTEN that the labels are written in too. `classes` are the
-    only ones to keep, by default all. `change` may change the recipe, and with it how images are
-    shown. `memory` is the budget for that in bytes.
-    `fast` takes the fastest way that keeps the labels. With several processes only the first one
-    gets a result and reports progress.
+    paths. `prelabels` is a format of WRITTEN that the labels are written in too, with outlines that
+    are simplified by at most `tolerance` pixels. `classes` are the only ones to keep, by default
+    all. `change` may change the recipe, and with it how images are shown. `memory` is the budget
+    for that in bytes. `fast` takes the fastest way that keeps the labels. With several processes
+    only the first one gets a result and reports progress.
     """
     began = time.perf_counter()
     if fast and precision is not None:
         raise RecipeError("--fast chooses the precision by itself: leave out --precision.")
     if prelabels is not None:
-        from reconet.data.formats import WRITTEN
+        from reconet.data.formats import OUTLINED, WRITTEN
 
         pick(WRITTEN, prelabels, "format of --as")
+        if tolerance and prelabels not in OUTLINED:
+            raise RecipeError(
+                f"--tolerance simplifies outlines, and {prelabels} is written as masks. It is for "
+                f"{', '.join(OUTLINED)}."
+            )
     wanted = {"overlay": overlay, "probabilities": probabilities, "confidence": confidence}
     kinds = ("labels", *(kind for kind, given in wanted.items() if given))
     with join_processes(device) as processes:
@@ -204,7 +210,7 @@ def predict_folder(
         )
         if prelabels is None:
             return result
-        return _with_prelabels(result, prelabels, found.root, predictor, progress)
+        return _with_prelabels(result, prelabels, tolerance, found.root, predictor, progress)
 
 
 def default_out(network: FoundNetwork, fast: bool = False) -> Path:
@@ -422,7 +428,12 @@ WRITERS: dict[str, Callable[[Path, Prediction], None]] = {
 
 
 def _with_prelabels(
-    result: FolderResult, format_name: str, root: Path, predictor: Predictor, progress: Progress
+    result: FolderResult,
+    format_name: str,
+    tolerance: float,
+    root: Path,
+    predictor: Predictor,
+    progress: Progress,
 ) -> FolderResult:
     """Write the masks of all images in another format too. Those that were there before count."""
     from reconet.data.formats import WRITTEN, PredictedImage, write_files
@@ -433,6 +444,7 @@ def _with_prelabels(
             path=Path(image["source"]),
             stem=image["outputs"]["labels"].removesuffix(ENDINGS["labels"]),
             mask=result.out / image["outputs"]["labels"],
+            tolerance=tolerance,
         )
         for image in result.images
         if "labels" in image.get("outputs", {})

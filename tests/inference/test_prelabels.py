@@ -67,3 +67,22 @@ def test_a_second_format_needs_no_prediction_and_corrected_labels_are_kept(
     code, _, err = ask_predict(capsys, *asked, "coc")
     assert (code, err.count("\n")) == (2, 1)
     assert "Did you mean 'coco'?" in err
+
+
+def test_outlines_are_simplified_where_a_format_has_them(
+    capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
+) -> None:
+    save_image(tmp_path / "in" / "a.png", 1)
+    asked, file = (run, tmp_path / "in", "--out", tmp_path / "out"), tmp_path / "out/labelme/a.json"
+    points = []
+    for tolerance in ((), ("--tolerance", 1)):
+        assert ask_predict(capsys, *asked, "--as", "labelme", *tolerance)[0] == 0
+        points.append(sum(len(shape["points"]) for shape in json.loads(file.read_text())["shapes"]))
+    assert 0 < points[1] < points[0]
+    for words, says in (
+        (("--as", "cvat", "--tolerance", 1), "cvat is written as masks"),
+        (("--tolerance", 1), "name a format too"),
+    ):
+        code, _, err = ask_predict(capsys, *asked, *words)
+        assert code == 2
+        assert says in err

@@ -59,6 +59,7 @@ FORMATS: dict[str, Format] = {
     "index-masks": INDEX_MASKS,
 }
 WRITTEN = {name.replace("-", ""): one.encode for name, one in FORMATS.items() if one.encode}
+OUTLINED = ("coco", "yolo", "labelme")  # of WRITTEN: the others have masks
 
 
 class Recognised(NamedTuple):
@@ -97,6 +98,7 @@ def read_folder(
 
 __all__ = [
     "FORMATS",
+    "OUTLINED",
     "WRITTEN",
     "Format",
     "PredictedImage",

@@ -241,14 +241,14 @@ def encode(
         label_hw = image.labels()
         height, width = label_hw.shape
         listed.append({"id": number, "file_name": image.name, "width": width, "height": height})
-        for one, ring_n2 in rings_of(label_hw, classes):
+        for one, ring_n2 in rings_of(label_hw, classes, image.tolerance):
             annotations.append(
                 {
                     "id": len(annotations) + 1,
                     "image_id": number,
                     "category_id": one.number + 1,
                     "segmentation": [ring_n2.ravel().tolist()],
-                    "area": round(cv2.contourArea(ring_n2)),
+                    "area": round(cv2.contourArea(ring_n2.astype(np.float32))),
                     "bbox": [*ring_n2.min(0).tolist(), *np.ptp(ring_n2, 0).tolist()],
                     "iscrowd": 0,
                 }

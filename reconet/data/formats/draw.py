@@ -23,6 +23,9 @@ FARTHEST = 1e7  # pixels from the corner: no point is meant to be there
 MOST_CROSSINGS = 2**24  # of the edges of one polygon with rows of pixels
 NO_AREA = 2**32 - 1  # larger than any
 SOME_ROWS = 64
+COARSE, FINE = 1.25, 0.75  # of the tolerance: together they move hardly a pixel farther
+DECIMALS = 2  # of a corner that is not on the grid of pixels
+STRAIGHT = 0.1  # sine of the turn below which two sides have no corner
 SOME_CROSSINGS = 2**18  # that are in memory together
 MALFORMED = (
     KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, MemoryError,
@@ -260,8 +263,10 @@ def turned(region: Polygons, degrees: float, x: float, y: float) -> Polygons:
     return Polygons([(ring @ turn.T + (x, y)).ravel().tolist() for ring in rings])
 
 
-def outlines(inside_hw: Bools) -> Iterator[NDArray[np.int32]]:
+def outlines(inside_hw: Bools, tolerance: float = 0) -> Iterator[NDArray[Any]]:
     """Yield a ring of x, y along the edges of pixels for each connected area.
+
+    With a tolerance, in pixels, its sides are straight where they differ by no more than this.
 
     OpenCV follows the pixels of an edge. Where each is doubled, these tell the corners between
     them. As formats without holes need it, a line runs from the outline to the first hole, from
@@ -269,7 +274,8 @@ def outlines(inside_hw: Bools) -> Iterator[NDArray[np.int32]]:
     """
     doubled_hw = inside_hw.astype(np.uint8).repeat(2, 0).repeat(2, 1)
     found, tree = cv2.findContours(doubled_hw, cv2.RETR_CCOMP, cv2.CHAIN_APPROX_SIMPLE)
-    rings = [(np.asarray(ring[:, 0], np.int32) + 1) // 2 for ring in found]
+    exact: list[NDArray[Any]] = [(np.asarray(ring[:, 0], np.int32) + 1) // 2 for ring in found]
+    rings = [_simple(ring, tolerance) for ring in exact] if tolerance else exact
     links = np.asarray(tree, np.int32).reshape(-1, 4) if rings else ()
     for ring_n2, link in zip(rings, links, strict=True):
         hole, parent = link[2:].tolist()
@@ -286,3 +292,49 @@ def outlines(inside_hw: Bools) -> Iterator[NDArray[np.int32]]:
             hole = int(links[hole][0])
         ring_n2 = np.concatenate([*there, *back[::-1]])
         yield ring_n2[(ring_n2 != np.roll(ring_n2, 1, axis=0)).any(1)]
+
+
+def _simple(ring_n2: NDArray[np.int32], tolerance: float) -> NDArray[np.float64]:
+    """Replace the steps of a ring by straight sides, if an area remains.
+
+    OpenCV tells which middles of the edges of pixels are on one side. The sides are fitted to
+    them, and a corner is where two sides meet, unless that is far from the middles.
+    """
+    side_n2 = np.roll(ring_n2, -1, axis=0) - ring_n2
+    length_n = np.abs(side_n2).sum(1)
+    start_m = np.repeat(np.cumsum(length_n) - length_n, length_n)
+    along_m = (np.arange(len(start_m)) - start_m + 0.5) / np.repeat(length_n, length_n)
+    middle_m2 = np.repeat(ring_n2, length_n, 0) + along_m[:, None] * np.repeat(side_n2, length_n, 0)
+    place = {(x, y): index for index, (x, y) in enumerate(middle_m2.tolist())}
+    kept = _without_near(middle_m2, COARSE * tolerance).tolist()
+    places = sorted(place[x, y] for x, y in kept)
+    if len(places) < 3:
+        return ring_n2.astype(np.float64)
+    ends = [*places[1:], places[0] + len(middle_m2)]
+    lines = [
+        _fit(middle_m2.take(range(start, end + 1), 0, mode="wrap"))
+        for start, end in zip(places, ends, strict=True)
+    ]
+    corners = []
+    for index, before, after in zip(places, [lines[-1], *lines[:-1]], lines, strict=True):
+        turn_22 = np.stack([before[0], -after[0]], 1)
+        corner = middle_m2[index]
+        if abs(np.linalg.det(turn_22)) > STRAIGHT:
+            meets = before[1] + before[0] * np.linalg.solve(turn_22, after[1] - before[1])[0]
+            corner = meets if np.abs(meets - corner).max() <= tolerance + 0.5 else corner
+        corners.append(corner)
+    fewer_n2 = _without_near(np.stack(corners), FINE * tolerance).round(DECIMALS)
+    return fewer_n2 if len(fewer_n2) > 2 else ring_n2.astype(np.float64)
+
+
+def _without_near(point_n2: NDArray[np.float64], most: float) -> NDArray[np.float64]:
+    """Leave out points that are near a line between others."""
+    fewer = cv2.approxPolyDP(point_n2[:, None].astype(np.float32), most, True)
+    return np.asarray(fewer[:, 0], np.float64)
+
+
+def _fit(point_n2: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Fit a line to points: its direction, and a point of it. Ends belong to other sides too."""
+    point_n2 = point_n2[1:-1] if len(point_n2) > 3 else point_n2
+    line = cv2.fitLine(point_n2.astype(np.float32), cv2.DIST_L2, 0, 0.01, 0.01).ravel()
+    return np.asarray(line[:2], np.float64), np.asarray(line[2:], np.float64)

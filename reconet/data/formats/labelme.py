@@ -154,7 +154,7 @@ def encode(
                 "shape_type": "polygon",
                 "flags": {},
             }
-            for one, ring_n2 in rings_of(label_hw, classes)
+            for one, ring_n2 in rings_of(label_hw, classes, image.tolerance)
         ]
         content = {
             "version": VERSION,

@@ -74,6 +74,7 @@ class PredictedImage(NamedTuple):
     path: Path
     stem: str  # of the files that are written for it: sub/street
     mask: Path
+    tolerance: float = 0  # pixels by which outlines may differ
 
     def labels(self) -> Label:
         """Read the predicted labels."""
@@ -114,11 +115,11 @@ def regions_of(
 
 
 def rings_of(
-    label_hw: Label, classes: Iterable[WrittenClass]
-) -> Iterator[tuple[WrittenClass, NDArray[np.int32]]]:
+    label_hw: Label, classes: Iterable[WrittenClass], tolerance: float = 0
+) -> Iterator[tuple[WrittenClass, NDArray[Any]]]:
     """Yield the outline of each connected area."""
     for one, inside_hw in regions_of(label_hw, classes):
-        for ring_n2 in outlines(inside_hw):
+        for ring_n2 in outlines(inside_hw, tolerance):
             yield one, ring_n2
 
 

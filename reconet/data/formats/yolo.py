@@ -165,7 +165,7 @@ def encode(
     yield "data.yaml", "".join(["train: images\nval: images\nnames:\n", *names])
     for image in images:
         label_hw, lines = image.labels(), []
-        for one, ring_n2 in rings_of(label_hw, classes):
+        for one, ring_n2 in rings_of(label_hw, classes, image.tolerance):
             values = (ring_n2 / label_hw.shape[::-1]).ravel().tolist()
             lines.append(" ".join([str(one.number), *(f"{v:.{DIGITS}f}" for v in values)]) + "\n")
         text = PurePath("labels", image.name).with_suffix(".txt").as_posix()

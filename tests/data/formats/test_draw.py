@@ -3,6 +3,7 @@
 import tracemalloc
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from matplotlib.path import Path as Outline
@@ -156,6 +157,57 @@ def test_the_outlines_of_all_areas_give_the_pixels_here_and_in_the_reference_of_
 def test_many_holes_are_joined_in_time() -> None:
     inside_hw = np.random.default_rng(0).random((200, 300)) < 0.8
     assert sum(len(ring_n2) for ring_n2 in outlines(inside_hw)) > 10_000
+
+
+def changed(inside_hw: NDArray[np.bool_], tolerance: float) -> tuple[float, int, int]:
+    """Return how far pixels that change are from an edge, and points with and without tolerance."""
+    drawn_hw = np.zeros(inside_hw.shape, np.bool_)
+    points = []
+    for ring_n2 in outlines(inside_hw, tolerance):
+        drawn_hw |= pixels(Polygons([ring_n2.ravel().tolist()]), *inside_hw.shape)
+        points.append(len(ring_n2))
+    far_hw = np.maximum(
+        *(
+            cv2.distanceTransform(np.pad(side_hw, 1, mode="edge"), cv2.DIST_L2, 5)[1:-1, 1:-1]
+            for side_hw in (inside_hw.astype(np.uint8), 1 - inside_hw.astype(np.uint8))
+        )
+    )
+    exact = sum(len(ring_n2) for ring_n2 in outlines(inside_hw))
+    return float(far_hw[drawn_hw != inside_hw].max(initial=0)), sum(points), exact
+
+
+def test_simplified_boards_have_few_points_and_their_corners() -> None:
+    rng, counts = np.random.default_rng(0), []
+    for angle in rng.uniform(0, 360, 100):
+        wide, tall = rng.uniform(60, 200), rng.uniform(10, 60)
+        board = turned(rectangle(0, 0, wide, tall), angle, wide / 2, tall / 2)
+        board = Polygons([[value + 100 for value in board.rings[0]]])
+        far, points, exact = changed(pixels(board, 400, 400), 1)
+        assert far <= 1
+        assert 4 <= points <= 8
+        assert exact >= points
+        counts.append(points)
+    assert np.median(counts) == 4
+    box = pixels(rectangle(3, 5, 21, 17), HEIGHT, WIDTH)
+    [ring_n2] = outlines(box, 1)
+    assert sorted(ring_n2.tolist()) == [[3, 5], [3, 17], [21, 5], [21, 17]]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_simplified_outlines_change_no_pixel_that_does_not_touch_an_edge(seed: int) -> None:
+    blur_hw = cv2.GaussianBlur(np.random.default_rng(seed).random((120, 150)), (0, 0), 6)
+    far, points, exact = changed(blur_hw > np.median(blur_hw), 1)
+    assert far < 1.5  # the next pixel, or that across a corner
+    assert points < exact / 3
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_simplified_outlines_of_tiny_areas_are_areas(seed: int) -> None:
+    inside_hw = noise(seed)
+    exact = [*outlines(inside_hw)]
+    simple = [*outlines(inside_hw, 1)]
+    assert len(simple) == len(exact)
+    assert all(len(ring_n2) >= 3 for ring_n2 in simple)
 
 
 @pytest.mark.parametrize("seed", range(10))
