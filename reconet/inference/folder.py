@@ -32,7 +32,7 @@ from PIL import Image as Pillow
 from reconet.data.classes import photograph_palette
 from reconet.data.images.draw import write_mask
 from reconet.data.images.read import read_upright
-from reconet.errors import DataError, OutputError, RecipeError, ReconetError, is_out_of_memory, pick
+from reconet.errors import DataError, OutputError, RecipeError, ReconetError, is_out_of_memory
 from reconet.inference.network import (
     FoundNetwork,
     Network,
@@ -139,24 +139,19 @@ def predict_folder(
     """Predict all images that the arguments name, and write their files.
 
     `source` is a path or name of a network. The arguments are files, folders, globs, or @lists of
-    paths. `prelabels` is a format of WRITTEN that the labels are written in too, with outlines that
-    are simplified by at most `tolerance` pixels. `classes` are the only ones to keep, by default
-    all. `change` may change the recipe, and with it how images are shown. `memory` is the budget
-    for that in bytes. `fast` takes the fastest way that keeps the labels. With several processes
-    only the first one gets a result and reports progress.
+    paths. `prelabels` is a format of WRITTEN that the labels are written in too, with outlines
+    simplified by `tolerance` pixels. `classes` are the only ones to keep, by default all. `change`
+    may change the recipe, and with it how images are shown. `memory` is the budget for that in
+    bytes. `fast` takes the fastest way that keeps the labels. Of several processes the first gets
+    the result.
     """
     began = time.perf_counter()
     if fast and precision is not None:
         raise RecipeError("--fast chooses the precision by itself: leave out --precision.")
     if prelabels is not None:
-        from reconet.data.formats import OUTLINED, WRITTEN
+        from reconet.data.formats import check_written
 
-        pick(WRITTEN, prelabels, "format of --as")
-        if tolerance and prelabels not in OUTLINED:
-            raise RecipeError(
-                f"--tolerance simplifies outlines, and {prelabels} is written as masks. It is for "
-                f"{', '.join(OUTLINED)}."
-            )
+        check_written(prelabels, tolerance)
     wanted = {"overlay": overlay, "probabilities": probabilities, "confidence": confidence}
     kinds = ("labels", *(kind for kind, given in wanted.items() if given))
     with join_processes(device) as processes:
@@ -429,10 +424,10 @@ WRITERS: dict[str, Callable[[Path, Prediction], None]] = {
 
 def _with_prelabels(
     result: FolderResult,
-    format_name: str,
+    form: str,
     tolerance: float,
     root: Path,
-    predictor: Predictor,
+    own: Predictor,
     progress: Progress,
 ) -> FolderResult:
     """Write the masks of all images in another format too. Those that were there before count."""
@@ -449,8 +444,8 @@ def _with_prelabels(
         for image in result.images
         if "labels" in image.get("outputs", {})
     ]
-    info = predictor.network.info
+    info = own.network.info
     written = write_files(
-        format_name, WRITTEN[format_name], result.out, images, info.classes, info.palette, progress
+        form, WRITTEN[form], result.out, images, info.classes, info.palette, progress
     )
     return replace(result, prelabels=written)

@@ -40,7 +40,7 @@ from reconet.data.formats.via import VIA
 from reconet.data.formats.write import WrittenLabels, write_files
 from reconet.data.formats.yolo import YOLO
 from reconet.data.layout import contents
-from reconet.errors import DataError, pick
+from reconet.errors import DataError, RecipeError, pick
 from reconet.system.progress import SILENT, Progress
 
 FORMATS: dict[str, Format] = {
@@ -60,6 +60,16 @@ FORMATS: dict[str, Format] = {
 }
 WRITTEN = {name.replace("-", ""): one.encode for name, one in FORMATS.items() if one.encode}
 OUTLINED = ("coco", "yolo", "labelme")  # of WRITTEN: the others have masks
+
+
+def check_written(name: str, tolerance: float) -> None:
+    """Raise if predictions cannot be written in a format, with such outlines."""
+    pick(WRITTEN, name, "format of --as")
+    if tolerance and name not in OUTLINED:
+        raise RecipeError(
+            f"--tolerance simplifies outlines, and {name} is written as masks. It is for "
+            f"{', '.join(OUTLINED)}."
+        )
 
 
 class Recognised(NamedTuple):
@@ -98,13 +108,13 @@ def read_folder(
 
 __all__ = [
     "FORMATS",
-    "OUTLINED",
     "WRITTEN",
     "Format",
     "PredictedImage",
     "Recognised",
     "WrittenLabels",
     "black_and_white",
+    "check_written",
     "draw",
     "folder_options",
     "is_kept",
