@@ -141,9 +141,8 @@ def predict_folder(
     `source` is a path or name of a network. The arguments are files, folders, globs, or @lists of
     paths. `prelabels` is a format of WRITTEN that the labels are written in too, with outlines
     simplified by `tolerance` pixels. `classes` are the only ones to keep, by default all. `change`
-    may change the recipe, and with it how images are shown. `memory` is the budget for that in
-    bytes. `fast` takes the fastest way that keeps the labels. Of several processes the first gets
-    the result.
+    may change the recipe, and with it how images are shown, and `memory` is a budget of bytes for
+    it. `fast` takes the fastest way that keeps the labels. The first process has the result.
     """
     began = time.perf_counter()
     if fast and precision is not None:
