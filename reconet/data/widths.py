@@ -1,39 +1,35 @@
-"""Measure how thin the regions of each class are, from their masks.
+"""Measure how thin the regions of a class are, from masks.
 
 The distance transform says how far each pixel is from the outside of its region. On the middle line
 of a region it is half its width. Lengths of the middle line count alike, so a long thin wire has
 more say than a short thick one.
 
-Dimensions: h, w rows and columns, k classes, m pixels of middle lines.
+Dimensions: h, w rows and columns, m pixels of middle lines.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from reconet.types import Label
-
-LONGEST = 1024  # wider counts as this wide
-
 
 class Widths(NamedTuple):
-    """Widths of the regions of a class, in pixels of the images: median and lower decile."""
+    """Widths of the regions of a class, in pixels of the masks: lower decile and median."""
 
-    median: float
-    thin: float  # a tenth of the middle lines is thinner
+    thin: int  # a tenth of the middle lines is at most as wide
+    median: int
+
+    def __str__(self) -> str:
+        return f"{self.median} (thin: {self.thin})"
 
 
-def width_counts(label_hw: Label, classes: int) -> NDArray[np.int64]:
-    """Count the pixels of middle lines of one image by class and width: count_kw."""
-    counts_kw = np.zeros((classes, LONGEST + 1), np.int64)
-    for k in np.unique(label_hw):
-        if k < classes:
-            width_m = region_widths(label_hw == k)
-            counts_kw[k] += np.bincount(np.minimum(width_m, LONGEST), minlength=LONGEST + 1)
-    return counts_kw
+def width_counts(mask_hw: NDArray[np.bool_]) -> Counter[int]:
+    """Count the pixels of the middle lines of regions by the width of the region there."""
+    width_w, count_w = np.unique(region_widths(mask_hw), return_counts=True)
+    return Counter(dict(zip(width_w.tolist(), count_w.tolist(), strict=True)))
 
 
 def region_widths(mask_hw: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -45,12 +41,14 @@ def region_widths(mask_hw: NDArray[np.bool_]) -> NDArray[np.int64]:
     return np.asarray(np.rint(2 * near_hw[ridge_hw] - 1), np.int64)
 
 
-def widths(counts: Iterable[NDArray[np.int64]]) -> list[Widths | None]:
-    """Sum the counts of images, and return the widths of each class. None for an absent one."""
-    total_kw = sum(counts, start=np.zeros((1, LONGEST + 1), np.int64))
-    return [_quantiles(count_w) if count_w.any() else None for count_w in total_kw]
-
-
-def _quantiles(count_w: NDArray[np.int64]) -> Widths:
-    share_w = count_w.cumsum() / count_w.sum()
-    return Widths(*(float(np.searchsorted(share_w, part)) for part in (0.5, 0.1)))
+def widths_of(counts: Iterable[Mapping[int, int]]) -> Widths | None:
+    """Return the widths of a class from the counts of all images. None if it occurs in none."""
+    total = Counter[int]()
+    for count in counts:
+        total.update(count)
+    if not total:
+        return None
+    width_w = np.array(sorted(total))
+    share_w = np.cumsum([total[int(width)] for width in width_w]) / total.total()
+    thin, median = (int(width_w[np.searchsorted(share_w, part)]) for part in (0.1, 0.5))
+    return Widths(thin, median)

@@ -204,6 +204,7 @@ def _without_empty(report: CheckReport, data: Data) -> tuple[CheckReport, Data, 
             split,
             pixels_k=tuple(split.pixels_k[k] for k in kept),
             images_k=tuple(split.images_k[k] for k in kept),
+            widths_k=tuple(split.widths_k[k] for k in kept),
         )
         for split in report.splits
     )
@@ -255,6 +256,7 @@ def gather_facts(
         height=height,
         width=width,
         shares=tuple(pixels / total for pixels in train.pixels_k),
+        thin=min((widths.median for widths in train.widths_k if widths), default=None),
         device=device.type,
         memory=free_memory(device) or UNKNOWN_MEMORY,
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1,

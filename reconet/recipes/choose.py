@@ -17,6 +17,7 @@ FEW_IMAGES = 50  # below them a whole network learns the images by heart
 RARE = 0.01  # share of a class whose objects need more pixels
 GRID = 16  # sides are multiples of it: the stride of the features
 SMALLEST = 64
+SEEN = 8  # pixels, half a cell of the features: what is thinner is easily missed
 EPOCHS = 80
 VIEWS = 1000  # of all images together
 USABLE = 0.6  # of the free memory
@@ -32,6 +33,7 @@ class Facts:
     height: int  # of a typical image
     width: int
     shares: tuple[float, ...]  # of the labelled pixels, for each class
+    thin: int | None  # pixels: how wide the thinnest class is, in the median
     device: str  # cpu or cuda
     memory: int  # free bytes of the device
     cores: int
@@ -118,6 +120,12 @@ def _sizes(facts: Facts, way: Way, batch: int) -> list[Chosen]:
         longest = way.crop
         reason += f", and the rarest class has {100 * rarest:.2g} % of the pixels"
     side = max(facts.height, facts.width)
+    if facts.thin is not None and facts.thin * min(1, longest / side) < SEEN:
+        longest = max(longest, way.crop)
+        reason += (
+            f", and the thinnest class is {facts.thin} pixels wide: if it is missed, try "
+            f"data.base_size={side} and model.decoder=light"
+        )
     if side >= longest:
         reason += f"; {longest} is enough, and quick"
     base = max(SMALLEST, min(longest, side) // GRID * GRID)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from reconet.data.widths import region_widths, width_counts, widths
+from reconet.data.widths import region_widths, width_counts, widths_of
 
 
 @pytest.mark.parametrize("width", [1, 3, 7, 15])
@@ -18,28 +18,14 @@ def test_a_slanted_line_has_about_its_width() -> None:
     assert np.median(region_widths(mask_hw)) == pytest.approx(5, abs=1)
 
 
-def test_the_widths_of_classes_are_told_apart() -> None:
-    label_hw = np.zeros((100, 100), np.uint8)
-    label_hw[10:13] = 1
-    label_hw[40:80, 40:80] = 2
-    label_hw[90:] = 255
-    found = widths([width_counts(label_hw, 4)])
-    assert found[1] is not None
-    assert found[1].median == 3
-    assert found[2] is not None
-    assert found[2].median > 20
-    assert found[3] is None
+def test_images_add_up_and_the_thin_ones_are_told() -> None:
+    masks = np.zeros((3, 50, 50), bool)
+    masks[0, 5:8], masks[1, 5:16], masks[2, 5:16] = True, True, True
+    found = widths_of(width_counts(mask_hw) for mask_hw in masks)
+    assert found is not None
+    assert (found.median, found.thin) == (11, 3)
 
 
-def test_images_add_up() -> None:
-    thin, thick = np.zeros((50, 50), np.uint8), np.zeros((50, 50), np.uint8)
-    thin[5:8], thick[5:16] = 1, 1
-    found = widths([width_counts(one, 2) for one in (thin, thick, thick)])
-    assert found[1] is not None
-    assert (found[1].median, found[1].thin) == (11, 3)
-
-
-def test_an_image_of_one_class_is_as_wide_as_it_is() -> None:
-    found = widths([width_counts(np.zeros((30, 50), np.uint8), 1)])
-    assert found[0] is not None
-    assert found[0].median == 30
+def test_a_class_that_fills_an_image_is_as_wide_as_it_is_and_an_absent_one_has_no_width() -> None:
+    assert width_counts(np.ones((30, 50), bool)) == {30: 1}
+    assert widths_of([width_counts(np.zeros((9, 9), bool))]) is None

@@ -15,6 +15,7 @@ LAPTOP = Facts(
     height=480,
     width=640,
     shares=(0.7, 0.2, 0.1),
+    thin=50,
     device="cpu",
     memory=8 * 10**9,
     cores=4,
@@ -87,3 +88,12 @@ def test_the_rules_know_what_a_pixel_costs(facts: Facts, told: int) -> None:
     model = build_model(choose(facts).recipe, 3, pretrained=False)
     counted = model_cost(model, (128, 128)).training_bytes / 128**2
     assert counted == pytest.approx(told, rel=0.1)
+
+
+def test_a_class_thinner_than_the_features_is_seen_larger_and_told() -> None:
+    wires = replace(LAPTOP, thin=3)
+    chosen = {one.setting: one for one in choose(wires).settings}
+    usual = {one.setting: one for one in choose(LAPTOP).settings}
+    assert int(chosen["data.base_size"].value) > int(usual["data.base_size"].value)
+    assert "3 pixels wide" in chosen["data.base_size"].reason
+    assert "model.decoder=light" in chosen["data.base_size"].reason

@@ -25,6 +25,7 @@ from reconet.data.parallel import map_in_processes
 from reconet.data.registry import DATASETS, dataset_options, dataset_root, open_split
 from reconet.data.sets.folder import SPLITS, split_places
 from reconet.data.sets.folder_masks import LABEL_MAP, FolderOptions, read_label_map
+from reconet.data.widths import widths_of
 from reconet.errors import AbsentError, DataError, pick
 from reconet.recipes.schema import Data
 from reconet.system.progress import SILENT, Progress
@@ -150,6 +151,9 @@ def _count(dataset: Dataset, facts: Sequence[SampleFacts]) -> SplitReport:
         void_pixels=pixels[IGNORE],
         pixels_k=tuple(pixels[index] for index in classes),
         images_k=tuple(images[index] for index in classes),
+        widths_k=tuple(
+            widths_of(fact.mask.widths.get(index, {}) for fact in read) for index in classes
+        ),
     )
 
 

@@ -14,10 +14,12 @@ from reconet.data.dataset import Dataset, FileDataset
 from reconet.data.images.read import ColourMaskError, read_with_orientation
 from reconet.data.labels import ILLEGAL, IllegalLabelError, LabelReader, count_values
 from reconet.data.sets.folder_masks import ColourReader, read_colours
+from reconet.data.widths import width_counts
 from reconet.errors import DataError
 from reconet.types import IGNORE
 
 MOST_VALUES = 256  # of all masks that are told: a photograph has thousands of colours
+MOST_SIDE = 1024  # pixels, of the part of a mask in which widths are measured
 Counts = Mapping[int, int]  # a number in a mask, a colour as 0xRRGGBB, or a label -> pixels
 
 
@@ -35,6 +37,7 @@ class FileFacts:
     unread: bool = False  # colours, where numbers are expected
     illegal: Counts = field(default_factory=dict)  # those of `values` that mean nothing
     labels: Counts = field(default_factory=dict)  # what the dataset makes of it, if all is legal
+    widths: Mapping[int, Counts] = field(default_factory=dict)  # of its regions, by label
 
 
 class SampleFacts(NamedTuple):
@@ -150,6 +153,10 @@ def _from_values(
     if meaning is not None and not illegal:
         for value, pixels in counts.items():
             labels[meaning[value]] += pixels
+    widths = {}
+    for label in labels.keys() - {IGNORE}:
+        values = [value for value in counts if meaning and meaning[value] == label]
+        widths[label] = width_counts(np.isin(_middle(value_hw), values))
     return FileFacts(
         size=(value_hw.shape[0], value_hw.shape[1]),
         digest=_digest(value_hw),
@@ -158,7 +165,14 @@ def _from_values(
         unread=meaning is None,
         illegal=illegal,
         labels=labels,
+        widths=widths,
     )
+
+
+def _middle(value_hw: NDArray[Any]) -> NDArray[Any]:
+    """Return the middle of a large mask, of which there is enough to measure widths on."""
+    top, left = (max(0, (side - MOST_SIDE) // 2) for side in value_hw.shape[:2])
+    return value_hw[top : top + MOST_SIDE, left : left + MOST_SIDE]
 
 
 def _digest(array: NDArray[Any]) -> bytes:

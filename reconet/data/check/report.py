@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from reconet.data.widths import Widths
 from reconet.system.readable import counted
 
 Level = Literal["problem", "note"]
@@ -108,6 +109,7 @@ class SplitReport:
     void_pixels: int
     pixels_k: tuple[int, ...]
     images_k: tuple[int, ...]
+    widths_k: tuple[Widths | None, ...]  # of the regions of each class
 
 
 class Listing(NamedTuple):
@@ -172,10 +174,11 @@ class CheckReport:
             row = [f"{k} {name}"]
             for one in self.splits:
                 row += [f"{one.images_k[k]:,}", _percent(one.pixels_k[k], sum(one.pixels_k))]
+            row.append(str(self.splits[0].widths_k[k] or "-"))
             classes.append(tuple(row))
         tables = [
             Listing(self.title or self.dataset, columns, splits),
-            Listing("Classes", ("class", *by_split), classes),
+            Listing("Classes", ("class", *by_split, "width in pixels"), classes),
         ]
         if self.seen and any(finding.kind in ABOUT_VALUES for finding in self.findings):
             rows = [
