@@ -21,6 +21,7 @@ from reconet.data.formats import (
     open_drawn,
     read_folder,
 )
+from reconet.data.formats.masks import UNNAMED, UNNAMED_COLOURS
 from reconet.data.images.read import read_frame
 from reconet.data.sets.folder_masks import FolderOptions
 from reconet.engine.forecast import free_memory
@@ -123,7 +124,9 @@ def inspect_folder(
     report, splits = _check(found, data, workers, progress)
     notes = list(found.data.notes)
     named = any(one.startswith("data.options.classes") for one in settings)
-    if not named:
+    if named:
+        notes = [note for note in notes if note not in (UNNAMED, UNNAMED_COLOURS)]
+    else:
         report, data, dropped = _without_empty(report, data)
         notes += dropped
     # A mask that is listed, and is not there, is not left out.

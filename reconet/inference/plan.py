@@ -93,14 +93,19 @@ def _walk(folder: Path, untried: Counter[str]) -> list[Path]:
             raise DataError(f"cannot list {folder}: {error.strerror}.") from error
         unlisted.append(Path(error.filename))
 
-    for place, folders, names in os.walk(folder, followlinks=True, onerror=fail):
+    waiting = [str(folder)]
+    while waiting:  # os.walk alone calls itself for each level, and Python limits that
+        listed = next(os.walk(waiting.pop(), onerror=fail), None)
+        if listed is None:
+            continue
+        place, folders, names = listed
         status = os.stat(place)
         if (status.st_dev, status.st_ino) in entered:
-            folders.clear()
             continue
         entered.add((status.st_dev, status.st_ino))
         written |= recorded_outputs(Path(place))
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        below = sorted((name for name in folders if not name.startswith(".")), reverse=True)
+        waiting += [os.path.join(place, name) for name in below]
         files += [Path(place, n) for n in names if n != RECORD and not n.startswith(".")]
     files = [path for path in files if path not in written]
     images = sorted([path for path in files if path.suffix.lower() in SUFFIXES] + unlisted)

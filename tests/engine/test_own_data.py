@@ -10,6 +10,7 @@ from reconet.cache import clear_cache, list_cache
 from reconet.data import open_dataset
 from reconet.data.dataset import read_options
 from reconet.data.formats import folder_options, keep, labels_folder, read_folder
+from reconet.data.formats.masks import UNNAMED
 from reconet.data.sets.folder_masks import FolderOptions
 from reconet.engine import inspect_folder
 from reconet.engine.own_data import without_classes
@@ -85,6 +86,21 @@ def test_settings_of_the_user_win_and_the_table_says_so(tmp_path: Path) -> None:
     rows = {row.setting: row for row in found.rows}
     assert rows["train.steps"][1:] == ("7", "you set it")
     assert rows["train.batch"].reason != "you set it"
+
+
+def test_classes_that_the_user_named_have_names(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    for split in ("train", "val"):
+        for kind in ("images", "masks"):
+            (folder / kind / split).mkdir(parents=True)
+        for index in range(3):
+            mask_hw = np.zeros((64, 80), np.uint8)
+            mask_hw[:, 9 * index + 9 :] = 255
+            Image.fromarray(mask_hw ^ index).save(folder / "images" / split / f"{split}{index}.png")
+            Image.fromarray(mask_hw).save(folder / "masks" / split / f"{split}{index}.png")
+    settings = ['data.options.classes=["sky","roof"]']
+    for given, notes in (([], (UNNAMED,)), (settings, ())):
+        assert inspect_folder(folder, given, device="cpu", workers=0).notes == notes
 
 
 def test_without_weights_a_small_network_is_trained_from_nothing(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """`reconet predict`: which images, the files that it writes, broken images, wrong words."""
 
+import inspect
 import json
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from reconet import Predictor
 from reconet.cli import main
 from reconet.data.classes import colour_map
 from reconet.inference import predict_folder
+from reconet.inference.plan import find_images
 from reconet.models.trained import load_trained, save_trained
 from reconet.types import IGNORE
 from tests.factories import ProgressRecorder, tiny_network
@@ -207,6 +210,23 @@ def test_images_are_searched_below_without_hidden_files_loops_and_what_runs_have
     (folder / "a" / "loop").unlink()  # a pattern follows links wherever they lead
     result = ask_predict(capsys, run, f"{folder}/**/*", "--out", tmp_path / "out", "--json")[1]
     assert {image["source"] for image in result["images"]} == set(expected)
+
+
+def test_a_folder_may_nest_deeper_than_python_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path
+    for _ in range(150):
+        place /= "d"
+        place.mkdir()
+    image, limit = save_image(place / "a.png"), sys.getrecursionlimit()
+    frames = len(inspect.stack(0))
+    sys.setrecursionlimit(frames + 100)
+    try:
+        found = find_images([str(tmp_path)]).paths
+    finally:
+        sys.setrecursionlimit(limit)
+    assert found == [image]
 
 
 def test_a_bad_entry_of_a_folder_fails_by_its_name_and_stops_nothing(
