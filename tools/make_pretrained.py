@@ -83,13 +83,15 @@ def make_pretrained(
     single = scored["single scale", "this file"]
     several = scored["multi-scale, mirrored", "this file"]
     write_photographs(folder / f"{name}.jpg", Predictor.from_run(weights), photos)
+    info = replace(trained.info, score=trained.info.score | single.figures)
     card = model_card(
-        trained,
+        replace(trained, info=info),
         default_title(trained),
         licence,
         images=False,
         compact=True,
         example=name,
+        protocol=single.protocol,
         results=[
             f"![Photographs, and what the network sees in them]({name}.jpg)",
             credits,

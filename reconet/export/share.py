@@ -151,12 +151,14 @@ def model_card(
     trained_on: str | None = None,
     compact: bool = False,
     example: str = "this folder, or its id on the hub",
+    protocol: str | None = None,
     results: Sequence[str] = (),
 ) -> str:
     """Write the card as text. `images` says whether the sheet of predictions is there.
 
     `trained_on` names the training data, if the recipe does not say any more where it was.
-    `example` is what the example opens. `results` are further sections, after the scores.
+    `example` is what the example opens. `protocol` is that of the scores, by default the one of
+    validations, or of the makers of a converted network. `results` are further sections, after the scores.
     """
     recipe, info = trained.info.recipe, trained.info
     data, model, origin = recipe.data, recipe.model, info.origin
@@ -197,7 +199,7 @@ def model_card(
         EXAMPLE.format(json.dumps(example)),
         f"![Images, their labels, and the predictions of the network]({SHEET})" if images else "",
         "## Scores",
-        _scores(trained),
+        _scores(trained, protocol),
         *results,
         "## Cost",
         f"{cost.total.params / 1e6:.2f} M parameters. {cost.total.macs / 1e9:.2f} G multiply-adds "
@@ -246,14 +248,15 @@ def _front_matter(trained: TrainedNetwork, title: str, licence: str | None, trai
     return f"---\n{values.to_yaml()}\n---"
 
 
-def _scores(trained: TrainedNetwork) -> str:
+def _scores(trained: TrainedNetwork, protocol: str | None) -> str:
     """Write a table of the scores, and the figures of the attention that a run keeps beside."""
     info, labels = trained.info, score_labels()
     known = [key for key in labels if key in info.score]
     text = "None."
     if known:
         in_training = f"as validated in training: {Protocol.in_training(info.recipe.data)}"
-        head = f"On `{info.recipe.data.val_split}`, {info.origin.get('protocol', in_training)}."
+        protocol = protocol or info.origin.get("protocol", in_training)
+        head = f"On `{info.recipe.data.val_split}`, {protocol}."
         rows = [f"| {labels[key]} | {100 * info.score[key]:.2f} |" for key in known]
         text = "\n".join([head, "", "| score | % |", "|---|---:|", *rows])
     others = [

@@ -8,6 +8,8 @@ import pytest
 import torch
 from PIL import Image as Pillow
 
+from reconet.inference import network
+from reconet.inference.shipped import describe_shipped
 from reconet.models import load_trained
 from reconet.recipes import write_recipe
 from tests.factories import ProgressRecorder, tiny_network, tiny_recipe, write_run
@@ -39,7 +41,19 @@ def test_confusions_and_hours_are_those_of_the_log() -> None:
     assert "Planned with 70 steps, and made longer at step 70." in text
 
 
-def test_a_network_is_made_from_a_run_that_started_from_another(tmp_path: Path) -> None:
+def test_the_zoo_says_the_score_that_the_card_of_the_package_says() -> None:
+    (voc12,) = (one for one in describe_shipped() if one.name == "voc12")
+    rows = (
+        f"| mIoU | {100 * voc12.miou:.2f} |",
+        f"single scale | this file | {100 * voc12.miou:.2f}",
+    )
+    card = Path(voc12.path).with_suffix(".md").read_text()
+    assert all(row in card for row in rows)
+
+
+def test_a_network_is_made_from_a_run_that_started_from_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = write_run(tmp_path / "first", tiny_network(tiny_recipe("data.options.val=2")), log=True)
     second = write_run(tmp_path / "second", tiny_network(tiny_recipe("train.steps=7")))
     write_recipe(tiny_recipe("train.steps=7", f"train.init_from={first}"), second / "recipe.json")
@@ -62,14 +76,23 @@ def test_a_network_is_made_from_a_run_that_started_from_another(tmp_path: Path) 
     )
     text = card.read_text()
     for wanted in (
-        'license: "apache-2.0"',
+        "license: apache-2.0",
         'from_pretrained("tiny12")',
         "| multi-scale, mirrored | this file |",
         "## Known weaknesses",
         "Never interrupted.",
+        "On `val`, whole images",
         "Random weights.\n\nDrawn images.",
         "```\nreconet train scenes/tiny\n```",
     ):
         assert wanted in text
     assert str(tmp_path) not in text
+    monkeypatch.setattr(network, "PRETRAINED", card.parent)
+    (listed,) = describe_shipped()  # the score of the file itself, not that of the training
+    rows = (
+        f"| mIoU | {100 * listed.miou:.2f} |",
+        f"single scale | this file | {100 * listed.miou:.2f}",
+    )
+    assert all(row in text for row in rows)
+    assert listed.miou != load_trained(first).info.score["miou"]
     assert load_trained(tmp_path / "pretrained" / "tiny12.safetensors").info.step == 7
