@@ -3,7 +3,7 @@
 #
 #   make help       print this list
 #   make setup      .venv alone; `source .venv/bin/activate` to use it
-#   make demo       segment a photograph, then train on generated images and draw: some minutes
+#   make demo       segment a photograph, then train on generated images: about 10 minutes
 #   make test       the tests, without the slow ones
 #   make test-all   all tests
 #   make check      ruff, mypy, import direction, documentation
@@ -38,12 +38,16 @@ $(READY): pyproject.toml constraints.txt
 PHOTO = $$($(BIN)/python -c 'import matplotlib; print(matplotlib.get_data_path())')/sample_data/grace_hopper.jpg
 
 demo: $(READY)
+	@echo "A photograph first, then a training: about 10 minutes on two cores. Ctrl-C stops, make demo goes on."
 	@$(BIN)/reconet predict voc12 "$(PHOTO)" --out runs/photo --overwrite
 	@$(BIN)/reconet train scenes/reconet --out runs/demo --resume
 	@$(BIN)/reconet evaluate runs/demo
 	@$(BIN)/reconet explain runs/demo val:3 > /dev/null
 	@$(BIN)/reconet report runs/demo > /dev/null
-	@echo "Open runs/demo/report.html in a browser; what the attention does: runs/demo/explain/val-000003/explain.html; the images alone: runs/demo/predictions.png; the curves live: $(BIN)/tensorboard --logdir runs/demo"
+	@echo "The photograph with its classes:  runs/photo/grace_hopper.overlay.jpg"
+	@echo "The training, in a browser:       runs/demo/report.html"
+	@echo "What its attention does:          runs/demo/explain/val-000003/explain.html"
+	@echo "Your own images, in a browser:    $(BIN)/reconet serve voc12"
 
 # Some tests open pages in a browser. As root on Debian, as in a container of continuous integration,
 # chromium is installed for them. Elsewhere, those tests are skipped if there is none.
