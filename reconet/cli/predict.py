@@ -93,6 +93,7 @@ def predict(
     precision: str | None = PRECISION,
     fast: bool = FAST,
     device: str = DEVICE,
+    verbose: bool = option("--verbose", "Also print how images are shown to the network.", False),
     as_json: bool = JSON,
     imports: list[str] | None = IMPORT,
 ) -> None:
@@ -160,7 +161,7 @@ def predict(
         pages["gallery"] = str(write_gallery(result))
     seconds = all_seconds(result.seconds)
     lines = [bold(f"gallery: {_short(Path(page))}") for page in pages.values()]
-    parts = [*_tables(result, seconds), *lines]
+    parts = [*_tables(result, seconds, verbose), *lines]
     print_result(result.as_dict() | {"seconds": seconds} | pages, parts, as_json)
     _print_remarks(result)
 
@@ -214,7 +215,9 @@ def _predict_videos(
     print_result({"format": 1, "videos": values}, lines, as_json)
 
 
-def _tables(result: "FolderResult", seconds: Mapping[str, float]) -> "list[RenderableType]":
+def _tables(
+    result: "FolderResult", seconds: Mapping[str, float], verbose: bool
+) -> "list[RenderableType]":
     """Return what was found and where it is, then how it was made and how long that took.
 
     Long texts are lines: a narrow table would break them.
@@ -243,7 +246,7 @@ def _tables(result: "FolderResult", seconds: Mapping[str, float]) -> "list[Rende
     return [
         *parts,
         f"network: {result.network}, run as {result.how}",
-        f"protocol: {result.protocol}",
+        *([f"protocol: {result.protocol}"] if verbose else []),
         f"time: {seconds['total']:.1f} s ({times})",
     ]
 

@@ -353,6 +353,11 @@ def test_a_folder_gets_a_table_of_its_classes_and_a_gallery(
     assert "<i>" not in page
     text = ask_predict(capsys, named, *words)[1]["text"]  # again: all is done before
     assert "% of all pixels" in text
+    assert "protocol: " not in text
+    assert (
+        f"protocol: {result['protocol']}"
+        in ask_predict(capsys, named, *words, "--verbose")[1]["text"]
+    )
     (out / "gallery.html").write_text("mine")
     assert ask_predict(capsys, named, *words)[0] == 2
     assert (out / "gallery.html").read_text() == "mine"
