@@ -23,7 +23,7 @@ from reconet.cli.arguments import (
     option,
 )
 from reconet.cli.output import bold, make_table, print_note, print_result, show_progress
-from reconet.system.readable import counted
+from reconet.system.readable import counted, split_name
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -92,7 +92,8 @@ def _tables(result: "Comparison") -> "list[RenderableType]":
     from reconet.report import comparison_protocols, comparison_scores
 
     first = result.scores[0]
-    title = f"{first.title} {first.split}, {counted(first.images, 'image')}"
+    title = split_name(first.dataset, first.split, first.title)
+    title += f", {counted(first.images, 'image')}"
     head, rows = comparison_scores(result)
     parts: list[RenderableType] = [make_table(title, head, rows), *comparison_protocols(result)]
     for one in result.differences:

@@ -24,7 +24,7 @@ from reconet.cli.arguments import (
 )
 from reconet.cli.output import make_table, print_result, show_progress
 from reconet.errors import RecipeError
-from reconet.system.readable import counted
+from reconet.system.readable import counted, split_name
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -138,7 +138,8 @@ def _tables(result: "Evaluation") -> "list[RenderableType]":
     from reconet.evaluation.metrics import score_labels
 
     parts: list[RenderableType] = []
-    title = f"{result.title or result.dataset} {result.split}, {counted(result.images, 'image')}"
+    title = split_name(result.dataset, result.split, result.title)
+    title += f", {counted(result.images, 'image')}"
     if result.figures:
         classes = [[name, _percent(iou)] for name, iou in result.iou.items()]
         scores = [

@@ -19,6 +19,7 @@ from reconet.data.images.read import read_image, read_upright
 from reconet.errors import DataError, IncompleteError, RecipeError, unknown
 from reconet.recipes.schema import Settings, validation_message
 from reconet.recipes.values import small_options
+from reconet.system.readable import split_name
 from reconet.system.reading import read_file
 from reconet.types import IGNORE, MAX_CLASSES, Image, Label, Palette
 
@@ -212,6 +213,11 @@ def fingerprint(dataset: Dataset, index: int) -> str:
 def has_labels(dataset: Dataset) -> bool:
     """Return whether there are labels to score against. Opens no files."""
     return not isinstance(dataset, FileDataset) or any(p.mask is not None for p in dataset.pairs)
+
+
+def title_of(dataset: Dataset) -> str:
+    """Name a split: "voc12 val", and that of a folder by its own name, as in "mine, val"."""
+    return split_name(dataset.info.name, dataset.split, dataset.info.title)
 
 
 def left_out_note(dataset: Dataset) -> str | None:

@@ -18,6 +18,7 @@ from reconet.data.dataset import (
     has_labels,
     read_label,
     read_options,
+    title_of,
 )
 from reconet.data.order import steps_per_epoch
 from reconet.engine.checkpoint import run_weights
@@ -196,7 +197,7 @@ def open_labelled(recipe: Recipe) -> tuple[Dataset, Dataset]:
     data = recipe.data
     splits = open_split(data, data.train_split), open_split(data, data.val_split)
     for split in splits:
-        name = f"{split.info.name} {split.split}"
+        name = title_of(split)
         if not has_labels(split):
             raise DataError(f"{name} has no labels to learn or score by.")
         if all(_is_void(split, index) for index in range(len(split))):

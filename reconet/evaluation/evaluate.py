@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from reconet.data import DATASETS, open_split
-from reconet.data.dataset import Dataset, SubmissionFormat, has_labels, left_out_note
+from reconet.data.dataset import Dataset, SubmissionFormat, has_labels, left_out_note, title_of
 from reconet.data.dataset_file import dataset_settings, is_dataset_file
 from reconet.errors import DataError, OutputError, RecipeError
 from reconet.evaluation.calibration import Calibration
@@ -128,7 +128,7 @@ def evaluate(
             submission = open_submission(settings.name, dataset.split, submit)
         elif not has_labels(dataset):
             raise DataError(
-                f"{settings.name} {dataset.split} has no labels to score against; --submit writes "
+                f"{title_of(dataset)} has no labels to score against; --submit writes "
                 "predictions for the test server."
             )
         progress = progress if processes.is_first else SILENT
@@ -289,8 +289,7 @@ def check_classes(known: tuple[str, ...], dataset: Dataset, owner: str | Path) -
 
 def no_labels_error(dataset: Dataset) -> DataError:
     """Return the error for a confusion matrix that is empty."""
-    where = f"{dataset.info.name} {dataset.split}"
-    return DataError(f"{where} has no labelled pixel to score against.")
+    return DataError(f"{title_of(dataset)} has no labelled pixel to score against.")
 
 
 def _score_in_training(info: NetworkInfo, dataset: Dataset) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ import torch
 
 from reconet.data import Dataset, has_labels, open_split
 from reconet.data.classes import photograph_palette
+from reconet.data.dataset import title_of
 from reconet.data.images.draw import overlay
 from reconet.data.images.read import read_upright
 from reconet.errors import RecipeError
@@ -163,15 +164,14 @@ def _find_image(
 
 
 def _index(dataset: Dataset, which: str) -> int:
-    what = f"{dataset.info.name} {dataset.split}"
     if which.isdecimal() and len(which) < 20 and int(which) < len(dataset):
         return int(which)
     for index in range(len(dataset)):
         if dataset.name(index) == which:
             return index
     raise RecipeError(
-        f"{what} has no image {which!r}: they are 0 to {len(dataset) - 1}, or named as "
-        f"{dataset.name(0)!r}."
+        f"{title_of(dataset)} has no image {which!r}: they are 0 to {len(dataset) - 1}, or named "
+        f"as {dataset.name(0)!r}."
     )
 
 

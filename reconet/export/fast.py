@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from reconet.data import DATASETS, open_split
-from reconet.data.dataset import evenly_spaced, has_labels
+from reconet.data.dataset import evenly_spaced, has_labels, title_of
 from reconet.data.images.read import read_image
 from reconet.errors import (
     CheckpointError,
@@ -220,7 +220,7 @@ def find_images(
             labelled = has_labels(dataset) and dataset.info.classes == info.classes
             samples = [dataset[i] for i in evenly_spaced(len(dataset), MOST_IMAGES)]
             images = [(one.image_hwc, one.label_hw if labelled else None) for one in samples]
-            origin = f"of {dataset.info.name} {dataset.split}"
+            origin = f"of {title_of(dataset)}"
     for path in () if images else paths:
         with suppress(DataError, OSError):  # predicting it will say so
             image_hwc = read_image(path)

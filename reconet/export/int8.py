@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from reconet.data import open_split
-from reconet.data.dataset import Dataset, evenly_spaced, has_labels
+from reconet.data.dataset import Dataset, evenly_spaced, has_labels, title_of
 from reconet.errors import AbsentError, DataError, ExportError, MissingExtraError
 from reconet.evaluation import no_labels_error
 from reconet.evaluation.metrics import benchmark_scores, confusion_matrix
@@ -114,7 +114,7 @@ def quantise_network(
     if dataset is not None:
         chosen = evenly_spaced(len(dataset), options.score_on or len(dataset))
         count = counted(len(chosen), "image")
-        scored_on = f"{count} of {dataset.info.name} {dataset.split}"
+        scored_on = f"{count} of {title_of(dataset)}"
         progress.status("scoring the network in fp32 ...")
         exact = make_forward(trained.model, torch.device("cpu"))
         before = _score(exact, trained.info, dataset, chosen, progress)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from reconet.data import DATASETS, open_dataset, open_split
-from reconet.data.dataset import Dataset, evenly_spaced
+from reconet.data.dataset import Dataset, evenly_spaced, title_of
 from reconet.data.images.read import read_image
 from reconet.data.layout import files_in
 from reconet.data.scenes import LONGEST_SIDE
@@ -56,7 +56,7 @@ def images_of_dataset(dataset: Dataset, most: int) -> SampleImages:
         return dataset[index].image_hwc
 
     return SampleImages(
-        origin=f"of {dataset.info.name} {dataset.split}",
+        origin=f"of {title_of(dataset)}",
         readers=[partial(read, index) for index in evenly_spaced(len(dataset), most)],
     )
 

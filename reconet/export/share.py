@@ -158,7 +158,8 @@ def model_card(
 
     `trained_on` names the training data, if the recipe does not say any more where it was.
     `example` is what the example opens. `protocol` is that of the scores, by default the one of
-    validations, or of the makers of a converted network. `results` are further sections, after the scores.
+    validations, or of the makers of a converted network. `results` are further sections, after the
+    scores.
     """
     recipe, info = trained.info.recipe, trained.info
     data, model, origin = recipe.data, recipe.model, info.origin

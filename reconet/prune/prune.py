@@ -23,6 +23,7 @@ from torch import Tensor
 
 from reconet.cost import model_cost
 from reconet.data import Dataset, evenly_spaced, open_split
+from reconet.data.dataset import title_of
 from reconet.errors import DataError, OutputError, RecipeError
 from reconet.evaluation import check_classes, count_confusion
 from reconet.evaluation.metrics import named_scores
@@ -142,8 +143,8 @@ def prune_run(
     pruned = list(networks.values())[1:]
     paths += [_save(one, directory) for one, directory in zip(pruned, directories, strict=True)]
     return PruneResult(
-        dataset=f"{data.name} {scored.split}, {counted(len(scored), 'image')}",
-        calibrated_on=f"{data.name} {calibration.split}",
+        dataset=f"{title_of(scored)}, {counted(len(scored), 'image')}",
+        calibrated_on=f"{title_of(calibration)}",
         images=len(chosen),
         protocol=str(protocol),
         importance=tuple(importance_r.tolist()),

@@ -120,7 +120,7 @@ class Data(Settings):
             return title
         if self.name != "folder":
             return self.name
-        return f"folder {self.root.expanduser().absolute().name}" if self.root else "own images"
+        return self.root.expanduser().absolute().name if self.root else "own images"
 
 
 class Model(Settings):

@@ -5,6 +5,7 @@ from pathlib import Path
 from reconet.evaluation import Comparison, Difference, rough
 from reconet.report.html import html_page, is_page, percent
 from reconet.system.files import check_output_file, write_text
+from reconet.system.readable import split_name
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]  # head and rows
 
@@ -21,7 +22,7 @@ def write_comparison(result: Comparison, path: Path, command: str) -> None:
         "compare.html",
         kind="comparison",
         title=f"{len(result.networks)} networks compared",
-        lead=f"{first.title} {first.split}, {first.images} images.",
+        lead=f"{split_name(first.dataset, first.split, first.title)}, {first.images} images.",
         rough=rough(first.images),
         scores=comparison_scores(result),
         protocols=comparison_protocols(result),

@@ -29,7 +29,7 @@ from reconet.system.distributed import Processes, pick_device
 from reconet.system.files import check_output_file, write_text
 from reconet.system.hardware import environment
 from reconet.system.progress import SILENT, Progress
-from reconet.system.readable import counted
+from reconet.system.readable import counted, split_name
 from reconet.system.run_files import BEST, RECIPE, REPORT
 from reconet.types import Colour, Palette
 
@@ -151,7 +151,8 @@ class RunResults:
     @property
     def split(self) -> str:
         """Name the dataset and the validation split."""
-        return f"{self.recipe.data.title} {self.recipe.data.val_split}"
+        data = self.recipe.data
+        return split_name(data.name, data.val_split, data.title)
 
     @property
     def scored_by(self) -> tuple[object, ...]:

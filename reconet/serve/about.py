@@ -5,7 +5,7 @@ from functools import lru_cache
 from reconet.cost import recipe_costs
 from reconet.data import Dataset, evenly_spaced, open_split
 from reconet.data.classes import photograph_palette
-from reconet.data.dataset import read_options
+from reconet.data.dataset import read_options, title_of
 from reconet.data.scenes import SCENES, ScenesOptions
 from reconet.data.scenes.generate import scene
 from reconet.errors import RecipeError, ReconetError
@@ -102,7 +102,7 @@ class ExampleImages:
         names = [f"example {number + 1}" for number in range(len(self))]
         if own is not None:
             names = [own.name(index) for index in self._indices]
-            about = f"Images of {data.title} {data.val_split}, on which this network was validated."
+            about = f"Images of {title_of(own)}, on which this network was validated."
         elif data.name == SCENES.info.name:
             about = "Generated scenes. This network has not seen them in training."
         else:

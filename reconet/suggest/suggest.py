@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconet.data import Dataset, DatasetInfo, has_labels
-from reconet.data.dataset import FileDataset, Pair, left_out_note
+from reconet.data.dataset import FileDataset, Pair, left_out_note, title_of
 from reconet.data.images.draw import VOID_COLOUR, colourise, fit
 from reconet.data.images.read import read_mask
 from reconet.errors import DataError, ReconetError
@@ -128,7 +128,7 @@ def _page_path(network: FoundNetwork, kind: str, out: Path | None) -> Path:
 
 
 def _title(dataset: Dataset) -> str:
-    return f"{dataset.info.name} {dataset.split}, {counted(len(dataset), 'image')}"
+    return f"{title_of(dataset)}, {counted(len(dataset), 'image')}"
 
 
 def _open_known(
@@ -180,7 +180,7 @@ def _new_images(
     left = len(found.paths) - len(pairs)
     if known is not None and left:
         if not pairs:
-            raise DataError(f"{known.info.name} {known.split} has all of these images already.")
+            raise DataError(f"{title_of(known)} has all of these images already.")
         notes.append(f"left out: {counted(left, 'image')} that {known.split} has already.")
     return FileDataset(info=about, split="new", pairs=pairs, read_label=read_mask, upright=True)
 

@@ -35,6 +35,11 @@ def counted(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {many}"
 
 
+def split_name(dataset: str, split: str, title: str) -> str:
+    """Name a split for people: "voc12 val", or "mine, val" of the folder with this title."""
+    return f"{title or dataset}, {split}" if dataset == "folder" else f"{dataset} {split}"
+
+
 def readable_seconds(seconds: float) -> str:
     """Format a time for people: 18 s, 12 min, 2.1 h."""
     if seconds < 119.5:

@@ -28,7 +28,7 @@ from reconet.system.distributed import Processes
 from reconet.system.tensor_files import check_sum
 from reconet.types import IGNORE
 from tests.data.trees import make_tree, stripes
-from tests.factories import ProgressRecorder, tiny_network, tiny_recipe, write_run
+from tests.factories import ProgressRecorder, smooth_image, tiny_network, tiny_recipe, write_run
 from tests.launch import finish, start
 
 Answer = tuple[int, str, str]
@@ -202,6 +202,27 @@ def test_a_predictor_is_scored_on_data_that_is_named_or_described(
         evaluate(segment, data=tmp_path / "mine.yaml", device="cpu")
     with pytest.raises(RecipeError, match="not both"):
         evaluate(segment, open_dataset("scenes", "val"), data=small, device="cpu")
+
+
+def test_a_folder_is_called_by_its_own_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for kind in ("images", "masks"):
+        (tmp_path / "mine" / kind).mkdir(parents=True)
+    for number in range(4):
+        Image.fromarray(smooth_image(number)).save(tmp_path / f"mine/images/{number}.png")
+        mask_hw = smooth_image(number)[..., 0] % 2
+        Image.fromarray(mask_hw).save(tmp_path / f"mine/masks/{number}.png")
+    options = 'data.options={"classes": ["a", "b"], "val_fraction": 0.5}'
+    recipe = tiny_recipe("data.name=folder", f"data.root={tmp_path / 'mine'}", options)
+    run = write_run(tmp_path / "run", tiny_network(recipe))
+    code, out, err = ask(capsys, run)
+    assert (code, err) == (0, "")
+    assert "mine, val, " in out
+    for path in (tmp_path / "mine" / "masks").iterdir():
+        mask_hw = np.full_like(mask_hw, 255)
+        Image.fromarray(mask_hw).save(path)
+    assert "mine, train has no labelled pixel to score" in ask(capsys, run, "--split=train")[2]
 
 
 def test_a_score_has_an_interval_and_its_counts_are_kept_and_used_again(

@@ -283,8 +283,8 @@ def test_a_winner_is_bold_only_among_runs_that_can_be_compared(
     text = (tmp_path / "r.html").read_text()
     assert code == 0, err
     assert "the images cannot be shown" in Page(text).text
-    assert "folder roads val" in text
-    assert "folder x val" in text
+    assert "roads, val" in text
+    assert "x, val" in text
     assert [part[:4] for part in text.split('class="best">')[1:]] == ["50.0", *["66.7"] * 2, "50.0"]
     assert "not all scored on the same images" in text
     report(capsys, *runs[:2], "--out", tmp_path / "r.html")

@@ -197,7 +197,7 @@ def test_a_run_on_own_images_offers_those_of_its_val_split(tmp_path: Path) -> No
     server.listener.close()
     with TestClient(server.app, base_url="http://127.0.0.1") as client:
         listed = client.get("/api/examples").json()
-        assert listed["about"].startswith("Images of folder data val, on which this network was")
+        assert listed["about"].startswith("Images of data, val, on which this network was")
         assert len(listed["examples"]) == 2
         name = listed["examples"][1]["name"]
         shown = decode(client.get(listed["examples"][1]["url"]).content)

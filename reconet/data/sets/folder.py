@@ -74,7 +74,9 @@ class Place(NamedTuple):
 
 def open_folder(root: Path, split: str, options: FolderOptions) -> FileDataset:
     read = _from_pairs if options.pairs else _from_folders
-    return dataset_of(split, options, read(root, split, options))
+    title = options.title or root.absolute().name
+    named = options.model_copy(update={"title": title})
+    return dataset_of(split, named, read(root, split, options))
 
 
 def dataset_of(split: str, options: FolderOptions, found: Found) -> FileDataset:

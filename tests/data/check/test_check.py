@@ -252,7 +252,7 @@ def test_a_report_renders_as_rows_and_as_json(tmp_path: Path) -> None:
     assert (splits.title, [row[0] for row in splits.rows]) == ("Rooms", ["train", "val"])
     assert classes.rows[1][0] == "1 door"
     assert ("3", "?", "25.00 %", "6") in seen.rows
-    assert folder.check({"classes": list(ABC)}).listings()[0].title == "folder mill"
+    assert folder.check({"classes": list(ABC)}).listings()[0].title == "mill"
 
 
 @pytest.mark.parametrize(
