@@ -325,6 +325,9 @@ class TrainingRun:
             return True
         if self.seen_in_training:
             values["seen_in_training"] = True
+        better = values["miou"] > self.log_state.best_score
+        if better or self.seen_in_training:  # before the log says that it was validated
+            self.processes.run_on_first(lambda: self._save_best(values, count_kk))
         protocol, iou = Protocol.in_training(self.recipe.data), iou_k.tolist()
         logged = values if loss is None else {**values, "loss": loss}
         rounded = [round(value, 6) for value in iou]
@@ -341,12 +344,9 @@ class TrainingRun:
                 self.loggers.add_image(number, image_hwc, step)
         self.progress.note(f"step {step}: mIoU {100 * values['miou']:.2f} % ({protocol.name})")
         self.progress.status(self.status)
-        better = values["miou"] > self.log_state.best_score
         best_score = max(values["miou"], self.log_state.best_score)
         stale = 0 if better else self.log_state.stale + 1
         self.log_state = replace(self.log_state, best_score=best_score, validated=step, stale=stale)
-        if better or self.seen_in_training:
-            self.processes.run_on_first(lambda: self._save_best(values, count_kk))
         return False
 
     def _save_best(self, values: dict[str, float], count_kk: torch.Tensor) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor
 from reconet.data import DATASETS, open_split
 from reconet.data.dataset import Dataset, SubmissionFormat, has_labels, left_out_note, title_of
 from reconet.data.dataset_file import dataset_settings, is_dataset_file
-from reconet.errors import DataError, OutputError, RecipeError
+from reconet.errors import CheckpointError, DataError, OutputError, RecipeError
 from reconet.evaluation.calibration import Calibration
 from reconet.evaluation.confusion import Confusion, count_confusion
 from reconet.evaluation.intervals import ImageCounts, interval
@@ -26,17 +26,23 @@ from reconet.inference.network import (
     FoundNetwork,
     Network,
     find_in_processes,
+    hash_files,
     is_export,
     open_network,
 )
 from reconet.inference.own_network import UNKNOWN
 from reconet.inference.predictor import Predictor
 from reconet.inference.protocol import Protocol
-from reconet.models.trained import NetworkInfo, find_weights, save_temperature
+from reconet.models.trained import NetworkInfo, find_weights, read_info, save_temperature
 from reconet.recipes import apply_overrides, dump_recipe
 from reconet.recipes.schema import Data, Recipe, Train
 from reconet.system.distributed import Processes, join_processes
-from reconet.system.files import check_output_folder, write_atomic
+from reconet.system.files import (
+    check_output_file,
+    check_output_folder,
+    check_stays,
+    write_atomic,
+)
 from reconet.system.own_code import explain_missing_import
 from reconet.system.progress import SILENT, Progress
 from reconet.system.run_files import COUNTS
@@ -135,7 +141,9 @@ def evaluate(
         if note := left_out_note(dataset):
             progress.note(note)
         path = run / COUNTS.format(dataset.split.replace("/", "-")) if run and not given else None
-        about = _about(network, settings, dataset.split, protocol)
+        digest = hash_files(find_weights(run)) if run else ""
+        about = _about(network, settings, dataset.split, protocol, digest)
+        reuse = reuse and submission is None and weights is None  # those need the predictions
         confusion = _kept(path, about, dataset, processes, progress) if reuse and path else None
         if confusion is None:
             progress.start(processes.share_of(len(dataset)), "evaluate")
@@ -170,6 +178,8 @@ def evaluate(
         if weights is not None:
             if calibration is None:
                 raise DataError("a temperature is fitted on two labelled images or more.")
+            if read_info(weights) != network.info:
+                raise CheckpointError(f"{weights} has changed meanwhile; run it again.")
             save_temperature(weights, calibration.temperature)
         # A score of other images than the training's stands alone.
         is_own = root is None and not given and settings == network.info.recipe.data
@@ -199,16 +209,19 @@ def _own_weights(found: FoundNetwork) -> Path:
             f"--calibrate writes into the file of the network, and {found} is "
             f"{'public' if found.name else 'an export'}: name a run, or copy its file."
         )
-    return find_weights(found.path)
+    path = find_weights(found.path)
+    check_output_file(path, option="--calibrate")
+    return check_stays(path, path.parent, "--calibrate")
 
 
-def _about(network: Network, data: Data, split: str, protocol: Protocol) -> str:
+def _about(network: Network, data: Data, split: str, protocol: Protocol, digest: str) -> str:
     """Say what counts are of: a network, images and a protocol."""
     info = network.info
     what = {
         "recipe": dump_recipe(info.recipe),
         "step": info.step,
         "score": info.score,
+        "weights": digest,
         "run as": network.how,
         "data": data.name,
         "root": None if data.root is None else str(data.root.expanduser().absolute()),

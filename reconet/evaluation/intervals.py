@@ -14,7 +14,7 @@ from io import BytesIO
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 from zlib import error
 
 import numpy as np
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from reconet.errors import DataError
 from reconet.system.files import write_atomic
-from reconet.system.reading import read_file
+from reconet.system.reading import TEXT_BYTES, read_file
 
 RESAMPLES, SEED = 2000, 0
 CONFIDENCE = 0.95
@@ -113,9 +113,11 @@ class ImageCounts:
     def load(cls, path: Path, about: str) -> "ImageCounts | None":
         """Read the counts of `about` from a file. Return None if there are none."""
         try:
-            with np.load(
-                BytesIO(read_file(path, within=path.parent)), allow_pickle=False
-            ) as arrays:
+            data = BytesIO(read_file(path, within=path.parent))
+            with ZipFile(data) as archive:  # it may come from a stranger, and inflate to anything
+                if sum(entry.file_size for entry in archive.infolist()) > TEXT_BYTES:
+                    return None
+            with np.load(data, allow_pickle=False) as arrays:
                 if str(arrays["about"]) != about:
                     return None
                 classes, entries = int(arrays["classes"]), arrays["entries"]

@@ -157,7 +157,6 @@ def export(
     )
 
 
-@torch.no_grad()
 def _export_page(
     source: str | Path, out: Path | None, int8: Int8 | None, root: Path | None, progress: Progress
 ) -> Export:
@@ -177,6 +176,7 @@ def _export_page(
     return replace(made, path=folder / PAGE, format=WEB, bytes=total)
 
 
+@torch.no_grad()
 def compare_with_network(
     opened: ExportedNetwork, model: Segmenter, images: SampleImages
 ) -> list[Difference]:

@@ -19,7 +19,6 @@ from jinja2 import Environment
 from reconet.data.classes import photograph_palette
 from reconet.errors import ExportError
 from reconet.inference.backends import ExportInfo
-from reconet.inference.protocol import Protocol
 from reconet.system.files import write_text
 from reconet.system.reading import read_file, read_text
 
@@ -34,11 +33,11 @@ def write_page(folder: Path, onnx: bytes, info: ExportInfo) -> None:
     """Write index.html and its scripts for the bytes of an ONNX file."""
     bundle, wasm = _runtime(Path.cwd() / "node_modules" / PACKAGE)
     network = info.network
-    protocol = Protocol.of(network.recipe.eval, network.recipe.data)
     about = {
         "classes": network.classes,
         "colours": photograph_palette(network.palette),
-        "longSide": round(network.recipe.data.base_size * max(protocol.scales)),
+        "side": network.recipe.data.base_size * max(network.recipe.eval.scales),
+        "relativeTo": network.recipe.eval.relative_to,
         "smallest": info.smallest,
     }
     scripts: dict[str, dict[str, object]] = {
@@ -55,7 +54,8 @@ def write_page(folder: Path, onnx: bytes, info: ExportInfo) -> None:
 
 def is_page(folder: Path) -> bool:
     """Return whether write_page wrote this folder, and may write it again."""
-    return all((folder / name).is_file() for name in (PAGE, "network.js", "runtime.js"))
+    names = {path.name for path in folder.iterdir() if path.suffix != ".part"}
+    return names <= {PAGE, "network.js", "runtime.js"}
 
 
 def _as_script(bundle: str) -> Any:

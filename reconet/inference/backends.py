@@ -339,10 +339,12 @@ BACKENDS: dict[str, Callable[[Path, Sequence[str]], OpenedFile]] = {
 
 def probe_export(source: Path, *, seconds: int = SECONDS) -> None:
     """Raise an error if a file cannot be opened and run within limits of time and memory."""
-    if (cache_root() / PROBED / hash_files(source)).is_file():
+    digest = hash_files(source)  # before the probe: the file may be swapped meanwhile
+    if (cache_root() / PROBED / digest).is_file():
         return
-    weights = source.with_suffix(".bin")
-    size = source.stat().st_size + (weights.stat().st_size if weights.is_file() else 0)
+    weights, size = source.with_suffix(".bin"), source.stat().st_size
+    if source.suffix == ".xml" and weights.is_file():
+        size += weights.stat().st_size
     limits = [str(seconds), str(SPARE_BYTES + COPIES * size)]
     try:
         done = subprocess.run(
@@ -362,13 +364,13 @@ def probe_export(source: Path, *, seconds: int = SECONDS) -> None:
         reason = (done.stderr.decode(errors="replace").strip() or "no reason").splitlines()[-1]
         known = done.returncode == 2  # then it is a whole sentence
         raise CheckpointError(reason if known else f"{source} cannot be run: {reason}.")
-    remember_export(source)
+    remember_export(source, digest)
 
 
-def remember_export(source: Path) -> None:
+def remember_export(source: Path, digest: str | None = None) -> None:
     """Remember that a file runs, so that it is not probed again."""
     with suppress(ReconetError):  # a cache that cannot be written costs a probe, no more
-        write_text(cache_root() / PROBED / hash_files(source), "")
+        write_text(cache_root() / PROBED / (digest or hash_files(source)), "")
 
 
 def _run_once(source: Path, seconds: int, memory: int) -> None:

@@ -29,7 +29,7 @@ from reconet.data.layout import IMAGES
 from reconet.errors import DataError, OutputError
 from reconet.system.files import write_text
 from reconet.system.readable import counted
-from reconet.system.reading import read_file
+from reconet.system.reading import is_folder_entry, read_file
 
 SUFFIXES = (*IMAGES, ".gif", ".jfif", ".jpe", ".ppm", ".pgm", ".pnm", *optional_formats())
 VIDEOS = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg")
@@ -88,25 +88,28 @@ def _walk(folder: Path, untried: Counter[str]) -> list[Path]:
     files: list[Path] = []
     unlisted: list[Path] = []
 
-    def fail(error: OSError) -> None:
-        if error.filename is None or Path(error.filename) == folder:
-            raise DataError(f"cannot list {folder}: {error.strerror}.") from error
-        unlisted.append(Path(error.filename))
-
-    waiting = [str(folder)]
-    while waiting:  # os.walk alone calls itself for each level, and Python limits that
-        listed = next(os.walk(waiting.pop(), onerror=fail), None)
-        if listed is None:
+    waiting = [folder]
+    while waiting:  # os.walk calls itself for each level, and Python limits that
+        place = waiting.pop()
+        try:
+            status = os.stat(place)
+            entries = sorted(os.scandir(place), key=lambda entry: entry.name, reverse=True)
+        except OSError as error:
+            if place == folder:
+                raise DataError(f"cannot list {folder}: {error.strerror}.") from error
+            unlisted.append(place)
             continue
-        place, folders, names = listed
-        status = os.stat(place)
         if (status.st_dev, status.st_ino) in entered:
             continue
         entered.add((status.st_dev, status.st_ino))
-        written |= recorded_outputs(Path(place))
-        below = sorted((name for name in folders if not name.startswith(".")), reverse=True)
-        waiting += [os.path.join(place, name) for name in below]
-        files += [Path(place, n) for n in names if n != RECORD and not n.startswith(".")]
+        written |= recorded_outputs(place)
+        for entry in entries:
+            if entry.name.startswith(".") or entry.name == RECORD:
+                continue
+            if is_folder_entry(entry):
+                waiting.append(place / entry.name)
+            elif entry.is_file(follow_symlinks=False) or entry.is_symlink():
+                files.append(place / entry.name)
     files = [path for path in files if path not in written]
     images = sorted([path for path in files if path.suffix.lower() in SUFFIXES] + unlisted)
     if not images:
@@ -273,16 +276,23 @@ def _with_files(out: Path, record: dict[str, Entry]) -> dict[str, Entry]:
 def _parse(line: bytes, path: Path) -> Entry | None:
     try:
         values = json.loads(line)
-    except ValueError:  # the last line of a process that was killed
+    except (ValueError, RecursionError):  # the last line of a process that was killed
         return None
     if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
         raise DataError(f"{path} was written by another version of reconet; choose another --out.")
     try:
         entry = Entry(**values)
         place = PurePath(f"{entry.stem}.png")  # a stem may be ".." alone
-        names = [entry.source, entry.stem, *entry.outputs, *entry.outputs.values()]
-        if place.is_absolute() or ".." in place.parts or not all(isinstance(n, str) for n in names):
+        texts = isinstance(entry.source, str) and isinstance(entry.stem, str)
+        inside = not place.is_absolute() and ".." not in place.parts
+        if not (texts and inside and set(entry.outputs.values()) <= possible_files(entry.stem)):
             raise TypeError("it names files elsewhere")
+        sizes = (entry.width, entry.height)
+        numbers = all(type(share) in (int, float) for share in entry.shares.values())
+        if not numbers or not all(type(size) is int and size >= 0 for size in sizes):
+            raise TypeError("its sizes are no numbers")
+        if entry.shares and 0 in sizes:
+            raise TypeError("its image has no pixels")
     except (TypeError, AttributeError) as error:
         raise DataError(f"{path} is no record of predictions: {error}.") from error
     return entry

@@ -147,6 +147,8 @@ def create_head(
         )
     from reconet.models.segmenter import check_model
 
+    if decoder not in ("none", "light"):
+        raise RecipeError(f"decoder is none or light, got {decoder!r}.")
     options = check_model(Model(context=name, options=options))
     stages = stages_of(_last_four(channels), _last_four(strides), crop)
     context = CONTEXTS[name](stages, num_classes=num_classes, **options)

@@ -81,12 +81,14 @@ class TimmBackbone(Backbone):
     def _unused(self) -> tuple[set[str], set[str]]:
         """Name the parameters that no map depends on, and those that c4 does not."""
         side = 2 * self.multiple
+        self.net.eval()  # no statistics move
         with torch.enable_grad():
             try:
                 maps = self(torch.zeros(1, 3, side, side))
             except Exception as error:
                 reason = first_line(error).rstrip(".")
                 raise RecipeError(f"{self.name} takes no images of any size: {reason}.") from error
+            self.net.train()
             return unused_parameters(self.net, maps), unused_parameters(self.net, maps[-1:])
 
 
