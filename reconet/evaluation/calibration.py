@@ -111,10 +111,11 @@ class Reliability:
 
 def bin_sums(confidence_n: Tensor, right_n: Tensor, known_n: Tensor) -> Tensor:
     """Return sums_3m: for each bin its known pixels, their confidences, and how many are right."""
+    confidence_n, right_n, known_n = confidence_n.cpu(), right_n.cpu(), known_n.cpu()
     bin_n = (confidence_n * BINS).long().clamp(0, BINS - 1).where(known_n, BINS)
     count_m2 = torch.bincount(2 * bin_n + right_n, minlength=2 * BINS + 2).view(-1, 2)[:BINS]
     confidence_m = torch.bincount(bin_n, weights=confidence_n.double(), minlength=BINS + 1)[:BINS]
-    return torch.stack([count_m2.sum(1).double(), confidence_m, count_m2[:, 1].double()]).cpu()
+    return torch.stack([count_m2.sum(1).double(), confidence_m, count_m2[:, 1].double()])
 
 
 def error(sums_3m: Tensor) -> float:

@@ -113,11 +113,11 @@ class ImageCounts:
     def load(cls, path: Path, about: str) -> "ImageCounts | None":
         """Read the counts of `about` from a file. Return None if there are none."""
         try:
-            data = BytesIO(read_file(path, within=path.parent))
-            with ZipFile(data) as archive:  # it may come from a stranger, and inflate to anything
+            buffer = BytesIO(read_file(path, within=path.parent))
+            with ZipFile(buffer) as archive:  # it may come from a stranger, and inflate to anything
                 if sum(entry.file_size for entry in archive.infolist()) > TEXT_BYTES:
                     return None
-            with np.load(data, allow_pickle=False) as arrays:
+            with np.load(buffer, allow_pickle=False) as arrays:
                 if str(arrays["about"]) != about:
                     return None
                 classes, entries = int(arrays["classes"]), arrays["entries"]

@@ -93,7 +93,7 @@ def _walk(folder: Path, untried: Counter[str]) -> list[Path]:
         place = waiting.pop()
         try:
             status = os.stat(place)
-            entries = sorted(os.scandir(place), key=lambda entry: entry.name, reverse=True)
+            entries = sorted(os.scandir(place), key=lambda entry: entry.name)
         except OSError as error:
             if place == folder:
                 raise DataError(f"cannot list {folder}: {error.strerror}.") from error
@@ -103,13 +103,10 @@ def _walk(folder: Path, untried: Counter[str]) -> list[Path]:
             continue
         entered.add((status.st_dev, status.st_ino))
         written |= recorded_outputs(place)
-        for entry in entries:
-            if entry.name.startswith(".") or entry.name == RECORD:
-                continue
-            if is_folder_entry(entry):
-                waiting.append(place / entry.name)
-            elif entry.is_file(follow_symlinks=False) or entry.is_symlink():
-                files.append(place / entry.name)
+        seen = [one for one in entries if not one.name.startswith(".") and one.name != RECORD]
+        below = [one for one in seen if is_folder_entry(one)]
+        waiting += map(Path, reversed(below))
+        files += [Path(x) for x in seen if x not in below and (x.is_symlink() or x.is_file())]
     files = [path for path in files if path not in written]
     images = sorted([path for path in files if path.suffix.lower() in SUFFIXES] + unlisted)
     if not images:

@@ -6,11 +6,13 @@ import pytest
 
 from reconet.engine import run_training, total_steps
 from reconet.errors import CheckpointError, RecipeError
+from reconet.recipes import apply_overrides
 from tests.engine.steps import recipe
 
 
 def test_steps_are_those_of_the_epochs_or_as_they_are_given() -> None:
-    assert total_steps(recipe("train.epochs=3", "train.batch=4"), 11) == 6
+    in_epochs = apply_overrides(recipe("train.batch=4"), ["train.epochs=3"])
+    assert total_steps(in_epochs, 11) == 6
     assert total_steps(recipe("train.steps=5"), 11) == 5
     with pytest.raises(RecipeError, match="needs at least as many images"):
         total_steps(recipe("train.batch=12"), 11)

@@ -163,6 +163,6 @@ def test_a_record_makes_nobody_remove_a_file_that_reconet_did_not_write(
     record = tmp_path / "out" / RECORD
     for name in ("../mine.png", "notes.txt"):
         record.write_text(record.read_text().replace("a.overlay.jpg", name))
-        assert ask_predict(capsys, *arguments, "--overwrite")[1]["done"] == 1
+        assert ask_predict(capsys, *arguments, "--overwrite")[0] == 2
         assert (tmp_path / "mine.png").is_file()
         assert (tmp_path / "out" / "notes.txt").is_file()
