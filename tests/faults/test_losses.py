@@ -39,7 +39,7 @@ def test_a_full_disk_is_one_line_and_the_run_resumes_when_there_is_room(
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     place = tmp_path / "disk"
     place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(place)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=5m", "none", str(place)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("only root can mount a small disk, and not in every container")
     yield place
@@ -51,7 +51,7 @@ def test_a_small_disk_is_noticed_before_the_first_step_or_keeps_the_last_checkpo
 ) -> None:
     directory = small_disk / "run"
     ballast = small_disk / "ballast"
-    ballast.write_bytes(b"\0" * 3_800_000)
+    ballast.write_bytes(b"\0" * 4_800_000)
     assert_one_line(server.run(arguments(directory)), "free")
     ballast.unlink()
     assert server.run(arguments(directory)).code == 0
