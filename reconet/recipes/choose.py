@@ -1,7 +1,7 @@
 """Choose the settings of a training on somebody's own images, each with its reason.
 
-`choose` is a pure function: facts in, a recipe and reasons out. docs/own-data.md has its rules as a
-table. They are rules of thumb: they give a good start, not the best score.
+`choose` is a pure function: facts in, a recipe and reasons out.
+They are rules of thumb: they give a good start, not the best score.
 """
 
 from dataclasses import dataclass
